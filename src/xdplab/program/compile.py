@@ -1,0 +1,194 @@
+"""C source to BPF object, with whichever compiler is at hand.
+
+The build hook loads this file before any dependency is installed, so it imports the
+standard library and `xdplab.errors` only.
+
+Objects are reproducible: the compiler runs in the source's own directory, that directory's
+name is mapped away, and include directories are passed relative to it. One source
+gives one sequence of bytes with one compiler, wherever the tree lies.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdplab.errors import CompileError
+
+CLANG_VARIABLE = "XDPLAB_CLANG"
+
+_REMEDY = (
+    "Run `pip install 'xdplab[compile]'`, or install clang, "
+    f"or let {CLANG_VARIABLE} name a clang that has the bpf target"
+)
+
+# v3 has 32-bit jumps and atomics and is what every kernel since 5.12 runs. DWARF (-g) is
+# what clang makes BTF from. Unwind tables would add a section that no loader reads.
+_COMMON_FLAGS = ("-O2", "-g", "-mcpu=v3", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+
+_TIMEOUT_S = 120
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    """`argv` compiles when flags are appended; `prefixes` are directories to map away."""
+
+    argv: tuple[str, ...]
+    flags: tuple[str, ...]
+    prefixes: tuple[tuple[str, str], ...] = ()
+    label: str = ""
+
+
+def compile_object(
+    source: Path, *, include: Sequence[Path] = (), defines: Mapping[str, str] | None = None
+) -> bytes:
+    """Compile one `.bpf.c` file to a little-endian BPF ELF object with BTF and line info.
+
+    `#include "..."` is looked up beside the source, then in each directory of `include`.
+    `defines` maps macro names to their replacement text ("" for none).
+
+    The compiler is the one that XDPLAB_CLANG names, else that of the package `ziglang`,
+    else the `clang` on PATH. The result is the same for the same text, whatever the
+    directory. Safe to call from several processes at once; writes only to a
+    temporary directory.
+
+    Raises CompileError: the source is missing, there is no compiler, or the compiler
+    refused the source (its diagnostics are in the message).
+    """
+    if not source.is_file():
+        raise CompileError(f"Compiling {source}: there is no such file. Check the path")
+    compiler = _find_compiler()
+    directory = source.resolve().parent
+    with tempfile.TemporaryDirectory(prefix="xdplab-cc-") as scratch:
+        output = Path(scratch, "out.o")
+        argv = [
+            *compiler.argv,
+            *_COMMON_FLAGS,
+            *compiler.flags,
+            *(f"-I{os.path.relpath(path.resolve(), directory)}" for path in include),
+            *(f"-D{name}={text}" for name, text in (defines or {}).items()),
+            *(f"-ffile-prefix-map={old}={new}" for old, new in compiler.prefixes),
+            f"-ffile-prefix-map={directory}=",
+            "-c",
+            source.name,
+            "-o",
+            str(output),
+        ]
+        result = _run(argv, f"Compiling {source}", directory=directory, scratch=scratch)
+        if result.returncode != 0 or not output.is_file():
+            diagnostics = result.stderr.strip() or f"exit code {result.returncode}, no output"
+            raise CompileError(f"Compiling {source} with {compiler.label} failed:\n{diagnostics}")
+        return output.read_bytes()
+
+
+def compiler_version() -> str | None:
+    """The first line of the compiler's `--version`, with ziglang's own version where it
+    is the compiler; None where there is no compiler or it does not answer."""
+    try:
+        compiler = _find_compiler()
+        return _version_of(compiler.argv, compiler.label)
+    except CompileError:
+        return None
+
+
+@functools.cache
+def _version_of(argv: tuple[str, ...], label: str) -> str | None:
+    with tempfile.TemporaryDirectory(prefix="xdplab-cc-") as scratch:
+        tried = f"Asking {label} for its version"
+        result = _run([*argv, "--version"], tried, directory=Path(scratch), scratch=scratch)
+    lines = result.stdout.splitlines()
+    if result.returncode != 0 or not lines:
+        return None
+    return f"{lines[0].strip()} ({label})"
+
+
+def _find_compiler() -> _Compiler:
+    named = os.environ.get(CLANG_VARIABLE)
+    if named:
+        path = shutil.which(named)
+        if path is None:
+            raise CompileError(
+                f"Looking for the compiler: {CLANG_VARIABLE} is {named!r}, which cannot be run. "
+                "Correct or unset it"
+            )
+        return _clang(path)
+    zig = importlib.util.find_spec("ziglang")
+    if zig is not None and zig.origin is not None:
+        return _zig(Path(zig.origin).parent)
+    path = shutil.which("clang")
+    if path is None:
+        raise CompileError(
+            "Looking for the compiler: neither the package ziglang nor clang is installed. "
+            + _REMEDY
+        )
+    return _clang(path)
+
+
+def _clang(path: str) -> _Compiler:
+    # Debian and its kin keep <asm/types.h> below the host's triplet, where -target bpf
+    # does not look; elsewhere the directory is absent.
+    triplet = sysconfig.get_config_var("MULTIARCH")
+    headers = Path("/usr/include", triplet) if triplet else None
+    flags = ["-target", "bpfel"]
+    if headers is not None and headers.is_dir():
+        flags += ["-idirafter", str(headers)]
+    return _Compiler((path,), tuple(flags), label=Path(path).name)
+
+
+def _zig(package: Path) -> _Compiler:
+    from importlib.metadata import PackageNotFoundError, version
+
+    headers = package / "lib" / "libc" / "include"
+    # Always x86's asm/*.h: what they say to a BPF program (types, little-endian byte
+    # order) is the same on every 64-bit little-endian machine, and taking one gives one
+    # object whichever machine built it.
+    flags = ["-target", "bpfel-freestanding"]
+    for name in ("x86-linux-any", "any-linux-any"):
+        flags += ["-isystem", str(headers / name)]
+    try:
+        label = f"ziglang {version('ziglang')}"
+    except PackageNotFoundError:
+        label = "ziglang"
+    argv = (sys.executable, "-m", "ziglang", "cc")
+    return _Compiler(argv, tuple(flags), ((str(package), "ziglang"),), label)
+
+
+def _run(
+    argv: Sequence[str], tried: str, *, directory: Path, scratch: str
+) -> subprocess.CompletedProcess[str]:
+    # zig caches under HOME unless told otherwise; a cold cache costs a few milliseconds
+    # here, and one of its own per call can neither be read-only nor be shared.
+    environment = os.environ | {
+        "ZIG_GLOBAL_CACHE_DIR": scratch,
+        "ZIG_LOCAL_CACHE_DIR": scratch,
+        "LC_ALL": "C",
+    }
+    try:
+        return subprocess.run(
+            argv,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise CompileError(
+            f"{tried}: no answer from {argv[0]} within {_TIMEOUT_S} s. Try again, or {_REMEDY}"
+        ) from None
+    except OSError as error:
+        raise CompileError(
+            f"{tried}: {argv[0]} cannot be started: {error.strerror}. {_REMEDY}"
+        ) from None
