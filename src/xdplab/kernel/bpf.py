@@ -1,0 +1,411 @@
+"""bpf(2) without policy: one function a command, structures as in linux/bpf.h.
+
+Loading with relocation is libbpf's work (libbpf.py); what is here is what must be exact or
+fast: test runs, loading a relocated program again, object info, links and ids.
+Every function raises `OSError` with the kernel's errno, untouched: callers know what they
+tried and word the error. File descriptors that the kernel returns are close-on-exec.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdplab.errors import NotPossibleError
+
+# Per architecture, from the kernel's syscall tables (unistd.h of each).
+_SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
+
+_PROG_LOAD = 5
+_PROG_TEST_RUN = 10
+_PROG_GET_NEXT_ID = 11
+_MAP_GET_NEXT_ID = 12
+_OBJ_GET_INFO_BY_FD = 15
+_BTF_GET_FD_BY_ID = 19
+_LINK_CREATE = 28
+_LINK_GET_NEXT_ID = 31
+
+PROG_TYPE_XDP = 6
+ATTACH_TYPE_XDP = 37
+XDP_FLAGS_SKB_MODE = 1 << 1
+XDP_FLAGS_DRV_MODE = 1 << 2
+PROG_F_XDP_HAS_FRAGS = 1 << 5
+
+_LOG_BYTES = 1 << 24
+
+
+class _ProgLoadAttr(ctypes.Structure):
+    _fields_ = (
+        ("prog_type", ctypes.c_uint32),
+        ("insn_cnt", ctypes.c_uint32),
+        ("insns", ctypes.c_uint64),
+        ("license", ctypes.c_uint64),
+        ("log_level", ctypes.c_uint32),
+        ("log_size", ctypes.c_uint32),
+        ("log_buf", ctypes.c_uint64),
+        ("kern_version", ctypes.c_uint32),
+        ("prog_flags", ctypes.c_uint32),
+        ("prog_name", ctypes.c_char * 16),
+        ("prog_ifindex", ctypes.c_uint32),
+        ("expected_attach_type", ctypes.c_uint32),
+        ("prog_btf_fd", ctypes.c_uint32),
+        ("func_info_rec_size", ctypes.c_uint32),
+        ("func_info", ctypes.c_uint64),
+        ("func_info_cnt", ctypes.c_uint32),
+        ("line_info_rec_size", ctypes.c_uint32),
+        ("line_info", ctypes.c_uint64),
+        ("line_info_cnt", ctypes.c_uint32),
+        ("attach_btf_id", ctypes.c_uint32),
+    )
+
+
+class _TestRunAttr(ctypes.Structure):
+    _fields_ = (
+        ("prog_fd", ctypes.c_uint32),
+        ("retval", ctypes.c_uint32),
+        ("data_size_in", ctypes.c_uint32),
+        ("data_size_out", ctypes.c_uint32),
+        ("data_in", ctypes.c_uint64),
+        ("data_out", ctypes.c_uint64),
+        ("repeat", ctypes.c_uint32),
+        ("duration", ctypes.c_uint32),
+        ("ctx_size_in", ctypes.c_uint32),
+        ("ctx_size_out", ctypes.c_uint32),
+        ("ctx_in", ctypes.c_uint64),
+        ("ctx_out", ctypes.c_uint64),
+        ("flags", ctypes.c_uint32),
+        ("cpu", ctypes.c_uint32),
+        ("batch_size", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
+    )
+
+
+class _ProgInfo(ctypes.Structure):
+    """struct bpf_prog_info up to the fields read here; the kernel takes any known length."""
+
+    _fields_ = (
+        ("type", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
+        ("tag", ctypes.c_uint8 * 8),
+        ("jited_prog_len", ctypes.c_uint32),
+        ("xlated_prog_len", ctypes.c_uint32),
+        ("jited_prog_insns", ctypes.c_uint64),
+        ("xlated_prog_insns", ctypes.c_uint64),
+        ("load_time", ctypes.c_uint64),
+        ("created_by_uid", ctypes.c_uint32),
+        ("nr_map_ids", ctypes.c_uint32),
+        ("map_ids", ctypes.c_uint64),
+        ("name", ctypes.c_char * 16),
+        ("ifindex", ctypes.c_uint32),
+        ("gpl_compatible", ctypes.c_uint32),
+        ("netns_dev", ctypes.c_uint64),
+        ("netns_ino", ctypes.c_uint64),
+        ("nr_jited_ksyms", ctypes.c_uint32),
+        ("nr_jited_func_lens", ctypes.c_uint32),
+        ("jited_ksyms", ctypes.c_uint64),
+        ("jited_func_lens", ctypes.c_uint64),
+        ("btf_id", ctypes.c_uint32),
+        ("func_info_rec_size", ctypes.c_uint32),
+        ("func_info", ctypes.c_uint64),
+        ("nr_func_info", ctypes.c_uint32),
+        ("nr_line_info", ctypes.c_uint32),
+        ("line_info", ctypes.c_uint64),
+        ("jited_line_info", ctypes.c_uint64),
+        ("nr_jited_line_info", ctypes.c_uint32),
+        ("line_info_rec_size", ctypes.c_uint32),
+        ("jited_line_info_rec_size", ctypes.c_uint32),
+        ("nr_prog_tags", ctypes.c_uint32),
+        ("prog_tags", ctypes.c_uint64),
+        ("run_time_ns", ctypes.c_uint64),
+        ("run_cnt", ctypes.c_uint64),
+    )
+
+
+class _InfoAttr(ctypes.Structure):
+    _fields_ = (
+        ("fd", ctypes.c_uint32),
+        ("info_len", ctypes.c_uint32),
+        ("info", ctypes.c_uint64),
+    )
+
+
+class _LinkCreateAttr(ctypes.Structure):
+    _fields_ = (
+        ("prog_fd", ctypes.c_uint32),
+        ("target_ifindex", ctypes.c_uint32),
+        ("attach_type", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("pad", ctypes.c_uint8 * 48),
+    )
+
+
+class _IdAttr(ctypes.Structure):
+    _fields_ = (
+        ("id", ctypes.c_uint32),
+        ("next_id", ctypes.c_uint32),
+        ("open_flags", ctypes.c_uint32),
+    )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_syscall = _libc.syscall
+_syscall.restype = ctypes.c_long
+_syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_ulong)
+
+
+def _syscall_number() -> int:
+    number = _SYS_BPF.get(platform.machine())
+    if number is None:
+        raise NotPossibleError(
+            f"bpf(2) was not called: its number on {platform.machine()} is not known to xdplab. "
+            f"Known machines: {', '.join(sorted(_SYS_BPF))}"
+        )
+    return number
+
+
+def _bpf(command: int, attr: ctypes.Structure) -> int:
+    result: int = _syscall(_syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr))
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+@dataclass(frozen=True, slots=True)
+class FuncInfo:
+    """`bpf_func_info` records for one program and the fd of the BTF they point into.
+
+    `records` are pairs (insn_off, type_id); the verifier wants them where a program takes a
+    subprogram's address (`bpf_loop`, timers).
+    """
+
+    btf_fd: int
+    records: tuple[tuple[int, int], ...]
+
+
+def prog_load(
+    insns: bytes,
+    *,
+    name: str = "xdplab",
+    license: str = "GPL",
+    prog_type: int = PROG_TYPE_XDP,
+    prog_flags: int = 0,
+    expected_attach_type: int = ATTACH_TYPE_XDP,
+    func_info: FuncInfo | None = None,
+    want_log: bool = False,
+) -> tuple[int, str]:
+    """Load relocated instructions (`struct bpf_insn[]`); return (program fd, verifier log).
+
+    The log is empty unless `want_log`. With `want_log` a refusal's OSError carries the log
+    as its third argument (`error.filename`).
+    """
+    insn_buffer = ctypes.create_string_buffer(insns, len(insns))
+    license_buffer = ctypes.create_string_buffer(license.encode())
+    attr = _ProgLoadAttr(
+        prog_type=prog_type,
+        insn_cnt=len(insns) // 8,
+        insns=ctypes.addressof(insn_buffer),
+        license=ctypes.addressof(license_buffer),
+        prog_flags=prog_flags,
+        prog_name=name.encode()[:15],
+        expected_attach_type=expected_attach_type,
+    )
+    records = None
+    if func_info is not None:
+        flat = [word for record in func_info.records for word in record]
+        records = (ctypes.c_uint32 * len(flat))(*flat)
+        attr.prog_btf_fd = func_info.btf_fd
+        attr.func_info_rec_size = 8
+        attr.func_info = ctypes.addressof(records)
+        attr.func_info_cnt = len(func_info.records)
+    log_buffer = None
+    if want_log:
+        log_buffer = ctypes.create_string_buffer(_LOG_BYTES)
+        attr.log_level = 1
+        attr.log_size = _LOG_BYTES
+        attr.log_buf = ctypes.addressof(log_buffer)
+    try:
+        fd = _bpf(_PROG_LOAD, attr)
+    except OSError as error:
+        if log_buffer is None:
+            raise
+        raise OSError(error.errno, error.strerror, log_buffer.value.decode(errors="replace")) from None
+    return fd, log_buffer.value.decode(errors="replace") if log_buffer is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ProgInfo:
+    """What OBJ_GET_INFO_BY_FD says of a program.
+
+    `jited_addresses` are the kernel addresses of the main program and its subprograms in
+    order; empty where the kernel hides them (no CAP_SYSLOG-like right, JIT off).
+    `func_type_ids` are BTF type ids in the order of the subprograms.
+    """
+
+    id: int
+    name: str
+    jited_bytes: int
+    jited_addresses: tuple[int, ...]
+    btf_id: int
+    func_type_ids: tuple[int, ...]
+
+
+def prog_info(fd: int) -> ProgInfo:
+    """Read a program's info, with room for 256 subprograms."""
+    room = 256
+    ksyms = (ctypes.c_uint64 * room)()
+    funcs = (ctypes.c_uint32 * (2 * room))()
+    info = _ProgInfo(
+        nr_jited_ksyms=room,
+        jited_ksyms=ctypes.addressof(ksyms),
+        func_info_rec_size=8,
+        func_info=ctypes.addressof(funcs),
+        nr_func_info=room,
+    )
+    attr = _InfoAttr(fd=fd, info_len=ctypes.sizeof(info), info=ctypes.addressof(info))
+    _bpf(_OBJ_GET_INFO_BY_FD, attr)
+    addresses = tuple(ksyms[: min(info.nr_jited_ksyms, room)])
+    return ProgInfo(
+        id=info.id,
+        name=info.name.decode(errors="replace"),
+        jited_bytes=info.jited_prog_len,
+        jited_addresses=addresses if all(addresses) else (),
+        btf_id=info.btf_id,
+        func_type_ids=tuple(funcs[1 : 2 * min(info.nr_func_info, room) : 2]),
+    )
+
+
+def prog_address(fd: int) -> int:
+    """Kernel address of the program's JITed code; 0 where the kernel does not tell."""
+    address = ctypes.c_uint64()
+    info = _ProgInfo(nr_jited_ksyms=1, jited_ksyms=ctypes.addressof(address))
+    attr = _InfoAttr(fd=fd, info_len=ctypes.sizeof(info), info=ctypes.addressof(info))
+    _bpf(_OBJ_GET_INFO_BY_FD, attr)
+    return address.value
+
+
+def btf_fd_by_id(btf_id: int) -> int:
+    """A new fd for a loaded BTF object."""
+    return _bpf(_BTF_GET_FD_BY_ID, _IdAttr(id=btf_id))
+
+
+def link_create_xdp(prog_fd: int, ifindex: int, flags: int) -> int:
+    """Attach to an interface of the caller's namespace by a bpf_link; return the link's fd.
+
+    `flags` is XDP_FLAGS_SKB_MODE or XDP_FLAGS_DRV_MODE. Closing the fd detaches.
+    """
+    return _bpf(
+        _LINK_CREATE,
+        _LinkCreateAttr(
+            prog_fd=prog_fd, target_ifindex=ifindex, attach_type=ATTACH_TYPE_XDP, flags=flags
+        ),
+    )
+
+
+def _ids(command: int) -> Iterator[int]:
+    current = 0
+    while True:
+        attr = _IdAttr(id=current)
+        try:
+            _bpf(command, attr)
+        except FileNotFoundError:
+            return
+        current = attr.next_id
+        yield current
+
+
+def live_ids() -> dict[str, frozenset[int]]:
+    """Ids of every program, map and link in this kernel, by kind: what a leak test compares."""
+    return {
+        "prog": frozenset(_ids(_PROG_GET_NEXT_ID)),
+        "map": frozenset(_ids(_MAP_GET_NEXT_ID)),
+        "link": frozenset(_ids(_LINK_GET_NEXT_ID)),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class TestRunOutcome:
+    """What one test run returned: raw retval (u32), the frame and ctx after the last repeat."""
+
+    retval: int
+    data: bytes
+    ctx: bytes
+
+
+class TestRun:
+    """BPF_PROG_TEST_RUN of one program on one frame, prepared once and called many times.
+
+    `frame` is the linear part and frags in one piece, `ctx` a `struct xdp_md` (24 bytes) or
+    None. The program's fd stays the caller's. Calls that a signal interrupts (EINTR) are made
+    again and counted in `interrupted`.
+    """
+
+    # Not a test case, whatever pytest thinks of the name.
+    __test__ = False
+
+    def __init__(self, prog_fd: int, frame: bytes, ctx: bytes | None = None) -> None:
+        self.interrupted = 0
+        self._frame = ctypes.create_string_buffer(frame, max(1, len(frame)))
+        self._attr = _TestRunAttr(
+            prog_fd=prog_fd, data_size_in=len(frame), data_in=ctypes.addressof(self._frame)
+        )
+        if ctx is not None:
+            self._ctx = ctypes.create_string_buffer(ctx, len(ctx))
+            self._attr.ctx_in = ctypes.addressof(self._ctx)
+            self._attr.ctx_size_in = len(ctx)
+        self._address = ctypes.addressof(self._attr)
+        self._size = ctypes.sizeof(self._attr)
+        self._number = _syscall_number()
+
+    def __call__(self, repeat: int) -> int:
+        """Run `repeat` times; return the elapsed nanoseconds of the system call by our clock.
+
+        `duration_ns` and `retval` then hold the kernel's answer.
+        """
+        attr, number, address, size = self._attr, self._number, self._address, self._size
+        attr.repeat = repeat
+        clock = time.perf_counter_ns
+        while True:
+            start = clock()
+            result = _syscall(number, _PROG_TEST_RUN, address, size)
+            elapsed_ns = clock() - start
+            if result >= 0:
+                return elapsed_ns
+            error = ctypes.get_errno()
+            if error != 4:  # EINTR
+                raise OSError(error, os.strerror(error))
+            self.interrupted += 1
+
+    @property
+    def duration_ns(self) -> int:
+        """The kernel's figure of the last call: u32, whole nanoseconds per run, rounded down."""
+        return int(self._attr.duration)
+
+    @property
+    def retval(self) -> int:
+        """The program's return value in the last call (u32)."""
+        return int(self._attr.retval)
+
+    def outcome(self) -> TestRunOutcome:
+        """Run once and bring back the frame and, where one was given, the ctx."""
+        attr = self._attr
+        room = attr.data_size_in + 4096
+        out = ctypes.create_string_buffer(room)
+        attr.data_out, attr.data_size_out = ctypes.addressof(out), room
+        ctx_out = ctypes.create_string_buffer(24)
+        if attr.ctx_in:
+            attr.ctx_out, attr.ctx_size_out = ctypes.addressof(ctx_out), 24
+        try:
+            self(1)
+            return TestRunOutcome(
+                retval=self.retval,
+                data=out.raw[: attr.data_size_out],
+                ctx=ctx_out.raw[: attr.ctx_size_out],
+            )
+        finally:
+            attr.data_out, attr.data_size_out = 0, 0
+            attr.ctx_out, attr.ctx_size_out = 0, 0

@@ -1,0 +1,346 @@
+"""libbpf by ctypes: open an object, load chosen programs, hand out what loading made.
+
+libbpf does what must not be done again by hand: CO-RE, BTF, kfuncs, maps, global data. Its
+messages are captured, never printed. What it relocated can be taken out as instructions and
+loaded again by bpf.prog_load, so that one program can be placed many times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from xdplab.errors import KernelError, NotPossibleError, UsageError
+from xdplab.kernel import bpf
+from xdplab.kernel.verifier import refusal
+from xdplab.program import GlobalSpec, ObjectSpec
+
+_LIBRARY = "libbpf.so.1"
+_LOG_BYTES = 1 << 22
+_PRINT_DEBUG = 2
+
+_Handle = ctypes.c_void_p
+_SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
+    "bpf_object__open_mem": (_Handle, (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)),
+    "bpf_object__load": (ctypes.c_int, (_Handle,)),
+    "bpf_object__close": (None, (_Handle,)),
+    "bpf_object__next_program": (_Handle, (_Handle, _Handle)),
+    "bpf_program__name": (ctypes.c_char_p, (_Handle,)),
+    "bpf_program__fd": (ctypes.c_int, (_Handle,)),
+    "bpf_program__flags": (ctypes.c_uint32, (_Handle,)),
+    "bpf_program__insns": (ctypes.c_void_p, (_Handle,)),
+    "bpf_program__insn_cnt": (ctypes.c_size_t, (_Handle,)),
+    "bpf_program__set_autoload": (ctypes.c_int, (_Handle, ctypes.c_bool)),
+    "bpf_program__set_log_buf": (ctypes.c_int, (_Handle, ctypes.c_void_p, ctypes.c_size_t)),
+    "bpf_program__type": (ctypes.c_int, (_Handle,)),
+    "bpf_object__next_map": (_Handle, (_Handle, _Handle)),
+    "bpf_map__name": (ctypes.c_char_p, (_Handle,)),
+    "bpf_map__fd": (ctypes.c_int, (_Handle,)),
+    "bpf_map__value_size": (ctypes.c_uint32, (_Handle,)),
+    "bpf_map__initial_value": (ctypes.c_void_p, (_Handle, ctypes.POINTER(ctypes.c_size_t))),
+}
+_PRINT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+_loaded: ctypes.CDLL | None = None
+_messages: list[str] = []
+# ctypes frees a callback that nobody holds; libbpf keeps its address for good.
+_callbacks: list[object] = []
+
+
+def library() -> ctypes.CDLL:
+    """The system's libbpf; NotPossibleError with the remedy where there is none."""
+    global _loaded
+    if _loaded is not None:
+        return _loaded
+    try:
+        lib = ctypes.CDLL(_LIBRARY, use_errno=True)
+    except OSError as error:
+        raise NotPossibleError(
+            f"loading {_LIBRARY} failed: {error}. Programs reach the kernel through it; install "
+            "it (Debian and Ubuntu: apt-get install libbpf1; Fedora: dnf install libbpf)"
+        ) from None
+    for name, (result, arguments) in _SIGNATURES.items():
+        function = getattr(lib, name)
+        function.restype, function.argtypes = result, arguments
+    libc = ctypes.CDLL(None)
+    libc.vsnprintf.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
+
+    def capture(level: int, template: int, arguments: int) -> int:
+        if level < _PRINT_DEBUG:
+            line = ctypes.create_string_buffer(1 << 16)
+            libc.vsnprintf(line, len(line), template, arguments)
+            _messages.append(line.value.decode(errors="replace").rstrip())
+        return 0
+
+    callback = _PRINT_FUNCTION(capture)
+    _callbacks.append(callback)
+    lib.libbpf_set_print(callback)
+    _loaded = lib
+    return lib
+
+
+def available() -> bool:
+    """Whether the system has libbpf."""
+    try:
+        library()
+    except NotPossibleError:
+        return False
+    return True
+
+
+class RelocatedProgram:
+    """A program as the verifier saw it: instructions with map fds and BTF ids filled in.
+
+    It holds references to its object's maps by number: it is of use while the object is open.
+    """
+
+    __slots__ = ("_name", "_prog_flags", "_prog_type", "func_info", "insns")
+
+    def __init__(
+        self,
+        name: str,
+        insns: bytes,
+        prog_type: int,
+        prog_flags: int,
+        func_info: bpf.FuncInfo | None,
+    ) -> None:
+        self._name = name
+        self.insns = insns
+        self._prog_type = prog_type
+        self._prog_flags = prog_flags
+        self.func_info = func_info
+
+    def load(self) -> int:
+        """Load once more; return a new program fd. Where it is placed is the kernel's choice."""
+        fd, _ = bpf.prog_load(
+            self.insns,
+            name=self._name,
+            prog_type=self._prog_type,
+            prog_flags=self._prog_flags,
+            func_info=self.func_info,
+        )
+        return fd
+
+
+class LoadedObject:
+    """An object whose chosen programs are in the kernel. Use as a context manager.
+
+    `programs` names what to load (None: every entry program). `constants` sets `.rodata`
+    before loading: GlobalSpec name -> int or bytes. Raises VerifierError, NotPossibleError
+    (missing privilege or library), KernelError, UsageError (unknown program or global).
+    """
+
+    def __init__(
+        self,
+        spec: ObjectSpec,
+        programs: Iterable[str] | None = None,
+        constants: Mapping[str, int | bytes] | None = None,
+    ) -> None:
+        lib = self._lib = library()
+        self.spec = spec
+        wanted = frozenset(spec.programs if programs is None else programs)
+        for name in wanted - frozenset(spec.programs):
+            raise UsageError(
+                f"{spec.name} has no program {name!r}. It has: {', '.join(spec.programs)}"
+            )
+        self._messages_before = len(_messages)
+        self._logs: dict[str, ctypes.Array[ctypes.c_char]] = {}
+        self._views: dict[str, mmap.mmap] = {}
+        self._btf_fds: list[int] = []
+        # libbpf reads the object lazily out of this buffer.
+        self._raw = spec.raw
+        self._handle = lib.bpf_object__open_mem(self._raw, len(self._raw), None)
+        if not self._handle:
+            raise self._failure(f"opening {spec.name} with libbpf", ctypes.get_errno())
+        try:
+            self._load(wanted, constants or {})
+        except BaseException:
+            self.close()
+            raise
+
+    def _load(self, wanted: frozenset[str], constants: Mapping[str, int | bytes]) -> None:
+        lib = self._lib
+        self._programs: dict[str, int] = {}
+        for handle in self._each(lib.bpf_object__next_program):
+            name = lib.bpf_program__name(handle).decode()
+            if name not in self.spec.programs:
+                continue
+            if name in wanted:
+                log = ctypes.create_string_buffer(_LOG_BYTES)
+                lib.bpf_program__set_log_buf(handle, log, _LOG_BYTES)
+                self._logs[name] = log
+                self._programs[name] = handle
+            else:
+                lib.bpf_program__set_autoload(handle, False)
+        maps = {
+            lib.bpf_map__name(handle).decode(): handle
+            for handle in self._each(lib.bpf_object__next_map)
+        }
+        for name, value in constants.items():
+            variable = self._global(name)
+            self._poke_initial(maps, variable, value)
+        result = lib.bpf_object__load(self._handle)
+        if result < 0:
+            raise self._failure(f"loading {', '.join(sorted(wanted))} of {self.spec.name}", -result)
+        self._logs.clear()
+        self.maps = {name: int(lib.bpf_map__fd(handle)) for name, handle in maps.items()}
+        self._value_sizes = {
+            name: int(lib.bpf_map__value_size(handle)) for name, handle in maps.items()
+        }
+
+    def _each(self, step: Any) -> list[int]:
+        handles: list[int] = []
+        handle = step(self._handle, None)
+        while handle:
+            handles.append(handle)
+            handle = step(self._handle, handle)
+        return handles
+
+    def _poke_initial(
+        self, maps: Mapping[str, int], variable: GlobalSpec, value: int | bytes
+    ) -> None:
+        handle = self._section_of(maps, variable.section)
+        size = ctypes.c_size_t()
+        start = self._lib.bpf_map__initial_value(handle, ctypes.byref(size))
+        if not start or variable.offset_bytes + variable.size_bytes > size.value:
+            raise UsageError(
+                f"setting {variable.name} before loading failed: libbpf gives no initial value "
+                f"for section {variable.section}"
+            )
+        ctypes.memmove(start + variable.offset_bytes, variable.encode(value), variable.size_bytes)
+
+    @staticmethod
+    def _section_of(maps: Mapping[str, int], section: str) -> int:
+        # libbpf names the map of a data section after the object and the section, cut to
+        # fifteen characters: "packet_a.rodata". The section's own dot starts the tail.
+        for name, handle in maps.items():
+            if name == section or name.endswith(section[:15]):
+                return handle
+        raise UsageError(f"the object has no map for section {section}")
+
+    def _global(self, name: str) -> GlobalSpec:
+        try:
+            return self.spec.globals[name]
+        except KeyError:
+            known = ", ".join(self.spec.globals) or "none"
+            raise UsageError(
+                f"{self.spec.name} has no global variable {name!r}. It has: {known}"
+            ) from None
+
+    def _failure(self, tried: str, number: int) -> Exception:
+        said = _messages[self._messages_before :]
+        for name, log in self._logs.items():
+            text = log.value.decode(errors="replace")
+            if text:
+                return refusal(f"loading program {name} of {self.spec.name}", number, text)
+        if number == errno.EPERM:
+            return NotPossibleError(
+                f"{tried} was refused (EPERM): loading BPF programs takes CAP_BPF and "
+                "CAP_NET_ADMIN. Run as root"
+            )
+        return KernelError(tried, number, "libbpf says: " + " / ".join(said[-4:]) if said else "")
+
+    def prog_fd(self, name: str) -> int:
+        """The fd of a loaded program; it stays the object's."""
+        return int(self._lib.bpf_program__fd(self._programs[name]))
+
+    def relocated(self, name: str) -> RelocatedProgram:
+        """The program's instructions as loaded, to be loaded again elsewhere."""
+        lib, handle = self._lib, self._programs[name]
+        count = lib.bpf_program__insn_cnt(handle)
+        insns = ctypes.string_at(lib.bpf_program__insns(handle), 8 * count)
+        return RelocatedProgram(
+            name,
+            insns,
+            int(lib.bpf_program__type(handle)),
+            int(lib.bpf_program__flags(handle)),
+            self._func_info(self.prog_fd(name), insns),
+        )
+
+    def _func_info(self, fd: int, insns: bytes) -> bpf.FuncInfo | None:
+        info = bpf.prog_info(fd)
+        starts = _subprogram_starts(insns)
+        # The kernel drops subprograms that it finds dead; then order alone no longer tells
+        # which record is whose, and a program without callbacks loads without records.
+        if not info.btf_id or len(info.func_type_ids) != len(starts):
+            return None
+        btf_fd = bpf.btf_fd_by_id(info.btf_id)
+        self._btf_fds.append(btf_fd)
+        return bpf.FuncInfo(btf_fd, tuple(zip(starts, info.func_type_ids, strict=True)))
+
+    def view(self, map_name: str) -> mmap.mmap:
+        """The memory of an mmapable map's value, shared with its programs (no system call)."""
+        view = self._views.get(map_name)
+        if view is None:
+            size = self._value_sizes[map_name]
+            view = mmap.mmap(self.maps[map_name], -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+            self._views[map_name] = view
+        return view
+
+    def write(self, name: str, value: int | bytes) -> None:
+        """Set a global variable (`.bss`, `.data`) of the loaded object."""
+        variable = self._global(name)
+        view = self._view_of(variable)
+        view[variable.offset_bytes : variable.offset_bytes + variable.size_bytes] = variable.encode(
+            value
+        )
+
+    def read(self, name: str) -> int | bytes:
+        """A global variable's present value: int for integers, else bytes."""
+        variable = self._global(name)
+        start = variable.offset_bytes
+        raw = self._view_of(variable)[start : start + variable.size_bytes]
+        return variable.decode(raw)
+
+    def _view_of(self, variable: GlobalSpec) -> mmap.mmap:
+        for map_name in self.maps:
+            if map_name == variable.section or map_name.endswith(variable.section[:15]):
+                return self.view(map_name)
+        raise UsageError(f"{variable.name}: the object has no map for {variable.section}")
+
+    def close(self) -> None:
+        """Give up programs, maps and views. Clones that were loaded stay their owners'."""
+        for view in self._views.values():
+            # A numpy view that still looks at the memory keeps it; it goes with that view.
+            with contextlib.suppress(BufferError):
+                view.close()
+        self._views.clear()
+        for fd in self._btf_fds:
+            os.close(fd)
+        self._btf_fds.clear()
+        if self._handle:
+            self._lib.bpf_object__close(self._handle)
+            self._handle = None
+
+    def __enter__(self) -> LoadedObject:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _subprogram_starts(insns: bytes) -> Sequence[int]:
+    """Instruction offsets at which subprograms begin: 0 and every target of a pseudo call."""
+    starts = {0}
+    index = 0
+    count = len(insns) // 8
+    while index < count:
+        code, registers = insns[8 * index], insns[8 * index + 1]
+        source = registers >> 4
+        imm = int.from_bytes(insns[8 * index + 4 : 8 * index + 8], "little", signed=True)
+        # BPF_PSEUDO_CALL is 1 in a call, BPF_PSEUDO_FUNC 4 in a 64-bit load.
+        if (code == 0x85 and source == 1) or (code == 0x18 and source == 4):
+            starts.add(index + 1 + imm)
+        index += 2 if code == 0x18 else 1
+    return sorted(starts)

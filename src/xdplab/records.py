@@ -1,0 +1,265 @@
+"""What was measured, as data: raw trials, estimates, results, the run's document.
+
+The raw record (Trial) and its summary (Estimate) are different types and both are kept.
+Nothing here knows how a figure was made or how it is shown. `Document.to_json` gives the
+result document of schema 1; a change of its meaning raises SCHEMA, and old documents load.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdplab.errors import UsageError
+
+SCHEMA = 1
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """Samples of one load: whole nanoseconds per timed call, in the order they were taken.
+
+    In quads of A B B A: `baseline_ns[2i]`, `variant_ns[2i]`, `variant_ns[2i+1]`,
+    `baseline_ns[2i+1]`. `placement` is the JITed address modulo 64 of (baseline, variant), -1
+    where unknown. `interrupted` counts calls that a signal cut short; they were made again
+    and are not among the samples. `duration_ns` is the kernel's own figure of the variant's
+    last call, whole nanoseconds per run, or None where an engine has none.
+    """
+
+    baseline_ns: tuple[int, ...]
+    variant_ns: tuple[int, ...]
+    placement: tuple[int, int]
+    interrupted: int = 0
+    duration_ns: int | None = None
+
+    def to_json(self) -> Json:
+        return {
+            "baseline_ns": list(self.baseline_ns),
+            "variant_ns": list(self.variant_ns),
+            "placement": list(self.placement),
+            "interrupted": self.interrupted,
+            "duration_ns": self.duration_ns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A figure with its interval: `low` <= `point` <= `high` at confidence `level`.
+
+    `n` is the number of trials (loads) behind it. With too few of them for an interval, low
+    and high are infinite: nothing is known but the point.
+    """
+
+    point: float
+    low: float
+    high: float
+    level: float
+    n: int
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.point <= self.high:
+            raise ValueError(f"an estimate's point {self.point} lies outside {self.low, self.high}")
+
+    @property
+    def half_width(self) -> float:
+        """The larger distance from the point to an end of the interval."""
+        return max(self.point - self.low, self.high - self.point)
+
+
+RESOLVED = "resolved"
+WITHIN_NOISE = "within noise"
+NOT_SUPPORTED = "not supported"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One figure of a run.
+
+    `parameters` tell rows of one variant apart (`size_bytes`, `frame_bytes`, `packet`).
+    `baseline` names the variant that the figure is net of, None for a gross figure.
+    `metric` is a stable name ending in its unit. `estimate` is None where the row could not
+    be measured; `note` then says why. `resolution` is what this run can tell apart, in the
+    metric's unit: the A/A twin's largest error; None where no twin was run.
+    """
+
+    suite: str
+    engine: str
+    variant: str
+    baseline: str | None
+    parameters: Mapping[str, int | str]
+    metric: str
+    method: str
+    estimate: Estimate | None
+    resolution: float | None
+    verdict: str
+    operations_per_call: int = 1
+    trials: tuple[Trial, ...] = ()
+    note: str = ""
+
+    def to_json(self) -> Json:
+        estimate = self.estimate
+        return {
+            "suite": self.suite,
+            "engine": self.engine,
+            "variant": self.variant,
+            "baseline": self.baseline,
+            "parameters": dict(self.parameters),
+            "metric": self.metric,
+            "point": estimate.point if estimate else None,
+            "low": _finite(estimate.low) if estimate else None,
+            "high": _finite(estimate.high) if estimate else None,
+            "level": estimate.level if estimate else None,
+            "n": estimate.n if estimate else 0,
+            "method": self.method,
+            "resolution": self.resolution,
+            "verdict": self.verdict,
+            "note": self.note,
+            "samples": {
+                "operations_per_call": self.operations_per_call,
+                "trials": [trial.to_json() for trial in self.trials],
+            },
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Warning:
+    """Something that makes the figures worth less: `code` is stable, `remedy` what to do."""
+
+    code: str
+    message: str
+    remedy: str = ""
+
+    def to_json(self) -> Json:
+        return {"code": self.code, "message": self.message, "remedy": self.remedy}
+
+
+@dataclass(frozen=True, slots=True)
+class RunInfo:
+    """Which run this is: `started_at` in ISO 8601 UTC, `complete` False after Ctrl-C."""
+
+    id: str
+    started_at: str
+    duration_s: float
+    command: Sequence[str]
+    xdplab_version: str
+    complete: bool = True
+
+    def to_json(self) -> Json:
+        return {
+            "id": self.id,
+            "started_at": self.started_at,
+            "duration_s": self.duration_s,
+            "command": list(self.command),
+            "xdplab_version": self.xdplab_version,
+            "complete": self.complete,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A whole run with its environment: what --json writes."""
+
+    run: RunInfo
+    environment: Json
+    results: tuple[Result, ...]
+    warnings: tuple[Warning, ...] = field(default=())
+
+    def to_json(self) -> Json:
+        return {
+            "schema": SCHEMA,
+            "run": self.run.to_json(),
+            "environment": self.environment,
+            "results": [result.to_json() for result in self.results],
+            "warnings": [warning.to_json() for warning in self.warnings],
+        }
+
+
+def document_from_json(data: object) -> Document:
+    """Read a result document back; UsageError names the part that is not as it should be."""
+    root = _mapping(data, "root")
+    schema = root.get("schema")
+    if schema != SCHEMA:
+        raise UsageError(
+            f"the document has schema {schema!r}; this xdplab reads {SCHEMA}. "
+            "Was it made by a newer version, or is it no result document?"
+        )
+    run = _mapping(root.get("run"), "run")
+    try:
+        return Document(
+            run=RunInfo(
+                id=str(run["id"]),
+                started_at=str(run["started_at"]),
+                duration_s=float(run["duration_s"]),
+                command=tuple(str(word) for word in run["command"]),
+                xdplab_version=str(run["xdplab_version"]),
+                complete=bool(run.get("complete", True)),
+            ),
+            environment=dict(_mapping(root.get("environment"), "environment")),
+            results=tuple(
+                _result(_mapping(item, f"results[{index}]"))
+                for index, item in enumerate(root["results"])
+            ),
+            warnings=tuple(
+                Warning(str(item["code"]), str(item["message"]), str(item.get("remedy", "")))
+                for item in root["warnings"]
+            ),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(
+            f"reading the result document failed: {type(error).__name__} {error}. "
+            "Is it complete, and was it written by xdplab?"
+        ) from None
+
+
+def _result(item: Mapping[str, Any]) -> Result:
+    estimate = None
+    if item["point"] is not None:
+        estimate = Estimate(
+            point=float(item["point"]),
+            low=-math.inf if item["low"] is None else float(item["low"]),
+            high=math.inf if item["high"] is None else float(item["high"]),
+            level=float(item["level"]),
+            n=int(item["n"]),
+        )
+    samples = item["samples"]
+    return Result(
+        suite=item["suite"],
+        engine=item["engine"],
+        variant=item["variant"],
+        baseline=item["baseline"],
+        parameters=dict(item["parameters"]),
+        metric=item["metric"],
+        method=item["method"],
+        estimate=estimate,
+        resolution=item["resolution"],
+        verdict=item["verdict"],
+        operations_per_call=int(samples["operations_per_call"]),
+        trials=tuple(
+            Trial(
+                baseline_ns=tuple(trial["baseline_ns"]),
+                variant_ns=tuple(trial["variant_ns"]),
+                placement=(trial["placement"][0], trial["placement"][1]),
+                interrupted=trial["interrupted"],
+                duration_ns=trial["duration_ns"],
+            )
+            for trial in samples["trials"]
+        ),
+        note=item.get("note", ""),
+    )
+
+
+def _mapping(value: object, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise UsageError(
+            f"reading the result document failed: its {where} is {type(value).__name__}, "
+            "where an object is expected"
+        )
+    return value
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
