@@ -1,0 +1,153 @@
+"""The environment beside every figure: three lines, then what disturbed the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdplab import records
+from xdplab.views.format import duration, one_line
+
+# Those that change what a call, a return or an indirect jump costs.
+_CALL_MITIGATIONS = ("spectre_v2", "retbleed", "spec_rstack_overflow", "indirect_target_selection")
+_UNIT_NAMES = {"ns": "ns", "pps": "packets/s", "insns": "instructions"}
+
+
+def lines(document: records.Document) -> list[str]:
+    """Three lines on machine, kernel and method, then one line a warning."""
+    return [
+        *machine_lines(document.environment),
+        f"Method: {_method(document)}",
+        *(warning_line(warning) for warning in document.warnings),
+    ]
+
+
+def machine_lines(environment: Mapping[str, Any]) -> list[str]:
+    """Two lines, on the CPU and on the kernel; what is not known says so."""
+    cpu, kernel = _part(environment, "cpu"), _part(environment, "kernel")
+    machine = [
+        str(cpu.get("model") or "unknown model"),
+        _cpus(cpu),
+        _clock(_part(environment, "clock")),
+        f"SMT {_on_off(_part(environment, 'smt').get('active'))}",
+        f"turbo {_on_off(_part(environment, 'turbo').get('on'))}",
+        f"governor {'/'.join(environment.get('governor') or ['unknown'])}",
+        _virtual(_part(environment, "virtualisation")),
+    ]
+    jit = _part(environment, "jit")
+    enabled = jit.get("enable")
+    hardened = ", hardened" if jit.get("harden") == 2 else ""
+    software = [
+        f"{kernel.get('system', 'unknown')} {kernel.get('release', '')}".strip(),
+        str(kernel.get("machine", "unknown machine")),
+        f"JIT {_on_off(None if enabled is None else bool(enabled))}{hardened}",
+        _mitigations(environment.get("mitigations")),
+    ]
+    named = (("libbpf", environment.get("libbpf")), ("built by", environment.get("compiler")))
+    software += [f"{name} {value}" for name, value in named if value]
+    return [one_line(f"CPU: {', '.join(machine)}"), one_line(f"Kernel: {', '.join(software)}")]
+
+
+def warning_line(warning: records.Warning) -> str:
+    """Code, message and remedy on one line."""
+    remedy = f" -> {warning.remedy}" if warning.remedy else ""
+    return one_line(f"Warning [{warning.code}]: {warning.message}{remedy}")
+
+
+def _part(environment: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    part = environment.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _on_off(state: bool | None) -> str:
+    return "unknown" if state is None else "on" if state else "off"
+
+
+def _cpus(cpu: Mapping[str, Any]) -> str:
+    logical, allowed = cpu.get("logical"), cpu.get("allowed")
+    if logical is None:
+        return "unknown number of CPUs"
+    count = f"{logical} CPU{'s' * (logical != 1)}"
+    return count if allowed in {None, logical} else f"{count} ({allowed} for us)"
+
+
+def _clock(clock: Mapping[str, Any]) -> str:
+    measured_ghz = clock.get("measured_ghz")
+    if isinstance(measured_ghz, int | float):
+        return f"{measured_ghz:.2f} GHz measured"
+    for name, label in (("now_mhz", "now"), ("max_mhz", "at most")):
+        if isinstance(clock.get(name), int | float):
+            return f"{clock[name] / 1000:.2f} GHz {label}"
+    return "unknown clock"
+
+
+def _virtual(virtualisation: Mapping[str, Any]) -> str:
+    active = virtualisation.get("active")
+    if active is None:
+        return "virtual or not unknown"
+    if not active:
+        return "no virtual machine"
+    name = virtualisation.get("hypervisor")
+    return f"virtual machine ({name})" if name else "virtual machine"
+
+
+def _mitigations(texts: Any) -> str:
+    if not isinstance(texts, Mapping):
+        return "mitigations unknown"
+    short = []
+    for name in _CALL_MITIGATIONS:
+        text = str(texts.get(name, "Not affected"))
+        if text != "Not affected":
+            short.append(f"{name} {_first_clause(text)}")
+    return f"mitigations: {'; '.join(short)}" if short else "no call mitigations"
+
+
+def _first_clause(text: str) -> str:
+    clause = text.removeprefix("Mitigation: ").partition(";")[0].strip()
+    return clause.lower() if clause.startswith("Vulnerable") else clause
+
+
+def _method(document: records.Document) -> str:
+    measured = [result for result in document.results if result.estimate is not None]
+    parts = [
+        _listed("engine", [result.engine for result in measured]),
+        " and ".join(_unique(result.method for result in measured)),
+        _loads([result.estimate.n for result in measured if result.estimate]),
+        _levels([result.estimate.level for result in measured if result.estimate]),
+        _resolution(measured),
+        f"run took {duration(document.run.duration_s)}",
+        "" if document.run.complete else "interrupted before its end",
+    ]
+    return one_line(", ".join(part for part in parts if part))
+
+
+def _unique(values: Any) -> list[str]:
+    return list(dict.fromkeys(str(value) for value in values))
+
+
+def _listed(name: str, values: Sequence[str]) -> str:
+    return f"{name} {' and '.join(_unique(values))}" if values else "nothing was measured"
+
+
+def _loads(counts: Sequence[int]) -> str:
+    if not counts:
+        return ""
+    low, high = min(counts), max(counts)
+    return f"{low} loads" if low == high else f"{low} to {high} loads"
+
+
+def _levels(levels: Sequence[float]) -> str:
+    return " and ".join(f"{level:.4g} %" for level in dict.fromkeys(x * 100 for x in levels)) + (
+        " intervals" if levels else ""
+    )
+
+
+def _resolution(results: Sequence[records.Result]) -> str:
+    """The worst of the run for each unit: no difference below it means anything."""
+    worst: dict[str, float] = {}
+    for result in results:
+        if result.resolution is not None:
+            unit = result.metric.rpartition("_")[2]
+            unit = _UNIT_NAMES.get(unit, unit)
+            worst[unit] = max(worst.get(unit, 0.0), result.resolution)
+    return " and ".join(f"resolution {value:.2g} {unit}" for unit, value in worst.items())
