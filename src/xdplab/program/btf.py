@@ -195,7 +195,8 @@ class Btf:
         for _ in range(_MAX_DEPTH):
             found = self.type(number) if number else None
             if found is None or found.kind not in (*_QUALIFIERS, TYPE_TAG, PTR, ARRAY, FUNC_PROTO):
-                return " ".join((*qualifiers, self._base_name(found), *([inner] * bool(inner))))
+                gap = " " if inner.startswith(("*", "(")) else ""
+                return " ".join((*qualifiers, self._base_name(found))) + gap + inner
             if found.kind in _QUALIFIERS:
                 qualifiers.append(_QUALIFIERS[found.kind])
             elif found.kind == PTR:

@@ -56,7 +56,8 @@ class BtfExt:
             offset, file, text, position = _LINE.unpack_from(record)
             line = Line(
                 offset,
-                btf.strings.at(file),
+                # clang puts ./ before a header that is beside its source.
+                btf.strings.at(file).removeprefix("./"),
                 position >> 10,
                 position & 0x3FF,
                 btf.strings.at(text).strip(),

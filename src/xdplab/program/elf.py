@@ -138,7 +138,7 @@ class ElfFile:
             raise ObjectError(f"its section names would be in section {names} of {count}")
         start, size = headers[names][4:6]
         strings = StringTable(
-            Region(self._file.take(start, size, "the section names"), "the section names")
+            Region(self._file.take(start, size, "the section names"), "the table of section names")
         )
         return [
             Section(index, strings.at(name), kind, flags, offset, size, link, info)

@@ -146,7 +146,10 @@ class GlobalSpec:
         )
 
     def decode(self, data: bytes) -> int | float | bytes:
-        """The value that `data`, `size_bytes` bytes, stands for; the inverse of `encode`."""
+        """The value that `data`, `size_bytes` bytes, stands for; the inverse of `encode`.
+
+        A bool is 1 whatever its non-zero byte.
+        """
         if len(data) != self.size_bytes:
             raise UsageError(
                 f"Reading the variable {self.name}: {len(data)} bytes were given, but its "
@@ -157,7 +160,8 @@ class GlobalSpec:
         if self.encoding == "float":
             (number,) = struct.unpack(self._float_layout(), data)
             return float(number)
-        return int.from_bytes(data, "little", signed=self.encoding == "int")
+        number = int.from_bytes(data, "little", signed=self.encoding == "int")
+        return int(number != 0) if self.encoding == "bool" else number
 
     def _float_layout(self) -> str:
         return {2: "<e", 4: "<f", 8: "<d"}[self.size_bytes]
