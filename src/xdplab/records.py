@@ -8,6 +8,7 @@ result document of schema 1; a change of its meaning raises SCHEMA, and old docu
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -100,6 +101,12 @@ class Result:
     trials: tuple[Trial, ...] = ()
     note: str = ""
 
+    @property
+    def kernel_duration_ns(self) -> int | None:
+        """The median over trials of the kernel's own whole nanoseconds per run, or None."""
+        known = [t.duration_ns for t in self.trials if t.duration_ns is not None]
+        return statistics.median_low(known) if known else None
+
     def to_json(self) -> Json:
         estimate = self.estimate
         return {
@@ -118,6 +125,7 @@ class Result:
             "resolution": self.resolution,
             "verdict": self.verdict,
             "note": self.note,
+            "kernel_duration_ns": self.kernel_duration_ns,
             "samples": {
                 "operations_per_call": self.operations_per_call,
                 "trials": [trial.to_json() for trial in self.trials],

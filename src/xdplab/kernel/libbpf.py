@@ -7,7 +7,6 @@ loaded again by bpf.prog_load, so that one program can be placed many times.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import mmap
@@ -205,7 +204,7 @@ class LoadedObject:
     def _poke_initial(
         self, maps: Mapping[str, int], variable: GlobalSpec, value: int | bytes
     ) -> None:
-        handle = self._section_of(maps, variable.section)
+        handle = maps[self._map_of(maps, variable.section)]
         size = ctypes.c_size_t()
         start = self._lib.bpf_map__initial_value(handle, ctypes.byref(size))
         if not start or variable.offset_bytes + variable.size_bytes > size.value:
@@ -216,13 +215,13 @@ class LoadedObject:
         ctypes.memmove(start + variable.offset_bytes, variable.encode(value), variable.size_bytes)
 
     @staticmethod
-    def _section_of(maps: Mapping[str, int], section: str) -> int:
+    def _map_of(maps: Iterable[str], section: str) -> str:
         # libbpf names the map of a data section after the object and the section, cut to
         # fifteen characters: "packet_a.rodata". The section's own dot starts the tail.
-        for name, handle in maps.items():
+        for name in maps:
             if name == section or name.endswith(section[:15]):
-                return handle
-        raise UsageError(f"the object has no map for section {section}")
+                return name
+        raise UsageError(f"the object has no map for its section {section}")
 
     def _global(self, name: str) -> GlobalSpec:
         try:
@@ -274,8 +273,21 @@ class LoadedObject:
         self._btf_fds.append(btf_fd)
         return bpf.FuncInfo(btf_fd, tuple(zip(starts, info.func_type_ids, strict=True)))
 
-    def view(self, map_name: str) -> mmap.mmap:
-        """The memory of an mmapable map's value, shared with its programs (no system call)."""
+    def memory_of(self, name: str) -> ctypes.Array[ctypes.c_char]:
+        """A global variable's bytes, shared with the running programs (no system call).
+
+        Of use while the object is open. Only `.bss` and `.data` can be written after loading.
+        """
+        variable = self._global(name)
+        view = self._view(self._map_of(self.maps, variable.section))
+        room = ctypes.c_char * variable.size_bytes
+        return room.from_buffer(view, variable.offset_bytes)
+
+    def read(self, name: str) -> int | bytes:
+        """A global variable's present value: int for integers, else bytes."""
+        return self._global(name).decode(self.memory_of(name).raw)
+
+    def _view(self, map_name: str) -> mmap.mmap:
         view = self._views.get(map_name)
         if view is None:
             size = self._value_sizes[map_name]
@@ -283,33 +295,9 @@ class LoadedObject:
             self._views[map_name] = view
         return view
 
-    def write(self, name: str, value: int | bytes) -> None:
-        """Set a global variable (`.bss`, `.data`) of the loaded object."""
-        variable = self._global(name)
-        view = self._view_of(variable)
-        view[variable.offset_bytes : variable.offset_bytes + variable.size_bytes] = variable.encode(
-            value
-        )
-
-    def read(self, name: str) -> int | bytes:
-        """A global variable's present value: int for integers, else bytes."""
-        variable = self._global(name)
-        start = variable.offset_bytes
-        raw = self._view_of(variable)[start : start + variable.size_bytes]
-        return variable.decode(raw)
-
-    def _view_of(self, variable: GlobalSpec) -> mmap.mmap:
-        for map_name in self.maps:
-            if map_name == variable.section or map_name.endswith(variable.section[:15]):
-                return self.view(map_name)
-        raise UsageError(f"{variable.name}: the object has no map for {variable.section}")
-
     def close(self) -> None:
         """Give up programs, maps and views. Clones that were loaded stay their owners'."""
-        for view in self._views.values():
-            # A numpy view that still looks at the memory keeps it; it goes with that view.
-            with contextlib.suppress(BufferError):
-                view.close()
+        # Whoever still holds memory_of() keeps the mapping until that goes: never close() it.
         self._views.clear()
         for fd in self._btf_fds:
             os.close(fd)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from xdplab.records import Estimate
+from xdplab.records import RESOLVED, Estimate, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,13 @@ class Figure:
     digits: int = 2
     signed: bool = False
     resolved: bool = True
+
+    @classmethod
+    def of(cls, result: Result, digits: int = 2, signed: bool = False) -> Figure | None:
+        """The cell of a result; None where it has no figure (its note says why)."""
+        if result.estimate is None:
+            return None
+        return cls(result.estimate, digits, signed, result.verdict == RESOLVED)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,67 @@
+"""The command `xdplab`: finds its commands when they are called, words every error once."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from xdplab import __version__
+from xdplab.errors import XdplabError
+
+_COMMANDS = {
+    "run": "measure the laboratory's own suites on this machine",
+    "doctor": "say what can be measured here, what disturbs it, and what to do",
+}
+"""Command -> its line in `xdplab --help`. The module xdplab.cli.NAME has it as `command`."""
+
+
+class _Commands(click.Group):
+    """Imports a command's module only when it is called, so that --help is quick."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"xdplab.cli.{cmd_name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="xdplab")
+def cli() -> None:
+    """Measure what every nanosecond of an XDP packet path costs, and how sure that is.
+
+    Exit status: 0 done; 2 the request is wrong; 3 not possible here (the message says why and
+    what to do); 130 ended by Ctrl-C before anything was measured.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Entry point: runs the command line and ends the process with its exit status."""
+    try:
+        status = cli.main(args=arguments, prog_name="xdplab", standalone_mode=False)
+        sys.stdout.flush()
+    except XdplabError as error:
+        click.echo(f"xdplab: {error}", err=True)
+        status = error.exit_code
+    except click.ClickException as error:
+        error.show()
+        status = error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("xdplab: ended by Ctrl-C; nothing was measured", err=True)
+        status = 130
+    except BrokenPipeError:
+        # The reader of our output went away (| head): there is nobody left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    sys.exit(status if isinstance(status, int) else 0)

@@ -1,0 +1,202 @@
+"""xdplab run: the laboratory's own suites, a table each."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+
+from xdplab import __version__
+from xdplab.engines.base import Engine
+from xdplab.errors import XdplabError
+from xdplab.experiment import Stop, SuiteOutcome, run_suite
+from xdplab.records import Document, RunInfo, Warning
+from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
+from xdplab.views import json_document
+from xdplab.views.progress import Progress
+from xdplab.views.report import FORMATS, Report
+
+_TIME_S = 10.0
+_TIME_LIMIT_S = 86_400.0
+_INTERRUPTED_STATUS = 130
+
+
+class _WholeNumbers(click.ParamType):
+    """A comma-separated list of whole numbers."""
+
+    name = "N,N,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(word) for word in str(value).split(","))
+        except ValueError:
+            self.fail(f"{value!r} is no list of whole numbers such as 6,20,40", param, ctx)
+
+
+def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for suite in find_suites().values():
+        for option in suite.options:
+            default = ",".join(str(number) for number in option.default)
+            function = click.option(
+                f"--{option.name}",
+                type=_WholeNumbers(),
+                default=default,
+                show_default=True,
+                help=f"{suite.name}: {option.help}.",
+            )(function)
+    return function
+
+
+@click.command()
+@click.argument("suite", nargs=-1)
+@click.option(
+    "--time",
+    "time_s",
+    type=click.FloatRange(min=0, max=_TIME_LIMIT_S, min_open=True),
+    default=_TIME_S,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for each suite, spent where intervals are widest.",
+)
+@click.option(
+    "--json",
+    "json_target",
+    metavar="FILE|-",
+    help="Write the result document, raw samples included; - is stdout, in place of the tables.",
+)
+@click.option(
+    "--format",
+    "text_format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="How the tables are written.",
+)
+@_with_suite_options
+def command(
+    suite: tuple[str, ...],
+    time_s: float,
+    json_target: str | None,
+    text_format: str,
+    **options: tuple[int, ...],
+) -> int:
+    """Measure SUITEs (default: all of them) on the running kernel, a table each.
+
+    Tables go to stdout, progress and warnings to stderr. Ctrl-C ends measuring and keeps what
+    was measured.
+    """
+    suites = choose_suites(suite)
+    values = {name.replace("_", "-"): value for name, value in options.items()}
+    if json_target is not None:
+        json_document.check_target(json_target)
+    engine = _engine()
+    report = None if json_target == "-" else Report(text_format)
+    with Stop().on_signals() as stop:
+        run = _Run(suites, values, engine, time_s, stop)
+        try:
+            run.measure(report)
+        finally:
+            # Also when a later suite failed: what earlier ones measured is not lost.
+            if json_target is not None and run.outcomes:
+                json_document.write(run.document(), json_target)
+    if stop.asked:
+        measured = sum(result.estimate is not None for result in run.document().results)
+        click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
+        return _INTERRUPTED_STATUS
+    return 0
+
+
+def _engine() -> Engine:
+    # Only here does anything of Linux get imported.
+    if sys.platform == "linux":
+        from xdplab.kernel.features import require_kernel_engine
+
+        require_kernel_engine()
+        from xdplab.engines.kernel import KernelEngine
+
+        return KernelEngine()
+    raise XdplabError(
+        f"xdplab measures the running Linux kernel, and this is {sys.platform}. "
+        "Run it on Linux, as root"
+    )
+
+
+class _Run:
+    """One run of suites: measures them in turn and knows what it has so far."""
+
+    def __init__(
+        self,
+        suites: Sequence[Suite],
+        values: Values,
+        engine: Engine,
+        time_s: float,
+        stop: Stop,
+    ) -> None:
+        from xdplab.kernel.disturbances import disturbances
+        from xdplab.kernel.host import environment
+
+        self._suites = suites
+        self._values = values
+        self._engine = engine
+        self._time_s = time_s
+        self._stop = stop
+        self._started = datetime.now(UTC)
+        self._start = time.monotonic()
+        self._id = f"{self._started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
+        self._environment = environment()
+        self._disturbances = disturbances(self._environment)
+        self.outcomes: list[SuiteOutcome] = []
+
+    def measure(self, report: Report | None) -> None:
+        """Measure every suite, showing each one's tables as soon as they are there."""
+        for suite in self._suites:
+            if self._stop.asked:
+                return
+            with Progress() as progress:
+                outcome = run_suite(
+                    suite, self._values, self._engine, self._time_s, self._stop, progress
+                )
+            self.outcomes.append(outcome)
+            if report is not None:
+                tables = suite.tables(Results(outcome.results), outcome.notes)
+                report.show(tables, self.document((outcome,)))
+
+    def document(self, outcomes: Sequence[SuiteOutcome] | None = None) -> Document:
+        """The document of these outcomes; by default of all so far."""
+        chosen = self.outcomes if outcomes is None else outcomes
+        warnings: list[Warning] = list(self._disturbances)
+        for outcome in chosen:
+            warnings += outcome.warnings
+        clock_ghz = sorted(value for outcome in chosen for value in outcome.clock_ghz)
+        environment = dict(self._environment)
+        if clock_ghz:
+            environment["clock"] = {
+                **environment["clock"],
+                "measured_ghz": {
+                    "min": round(clock_ghz[0], 3),
+                    "median": round(clock_ghz[len(clock_ghz) // 2], 3),
+                    "max": round(clock_ghz[-1], 3),
+                },
+            }
+        return Document(
+            run=RunInfo(
+                id=self._id,
+                started_at=self._started.isoformat(timespec="seconds"),
+                duration_s=round(time.monotonic() - self._start, 3),
+                command=("xdplab", *sys.argv[1:]),
+                xdplab_version=__version__,
+                complete=not self._stop.asked and len(self.outcomes) == len(self._suites),
+            ),
+            environment=environment,
+            results=tuple(result for outcome in chosen for result in outcome.results),
+            warnings=tuple(warnings),
+        )

@@ -1,0 +1,141 @@
+"""The one seam: run this program on this frame and time it.
+
+An engine opens a session on subjects; a session places their programs (loads them anew) and
+hands out timers. A timer is one timed call: who decides how often, in which order and when it
+is enough is the conductor, experiment.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from types import TracebackType
+from typing import Protocol
+
+from xdplab.packets.frame import Frame
+from xdplab.program import ObjectSpec
+
+XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT = range(5)
+ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
+
+
+class Method(Enum):
+    """How a subject is timed; figures of different methods are never compared.
+
+    OPERATION: the program repeats its operation in a loop, one test run a call, the kernel's
+    own duration of that run. PACKET: the program handles one packet, attached to lo of a
+    private namespace, many repeats a call, our clock around the system call.
+    """
+
+    OPERATION = "operation"
+    PACKET = "packet"
+
+
+LoadKey = tuple[str, str, int]
+"""Object, program and instance: what tells one load from another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One thing to time: a program with its globals on a frame.
+
+    `operations` is how often one run of the program performs what is measured. Subjects with
+    the same object, program and `instance` share a load; a twin differs by `instance` alone.
+    `action` is what the program must return: anything else and it did not do its work.
+    """
+
+    key: str
+    object: ObjectSpec
+    program: str
+    frame: Frame
+    action: int = XDP_PASS
+    operations: int = 1
+    globals: Mapping[str, int] = field(default_factory=dict)
+    instance: int = 0
+
+    @property
+    def load_key(self) -> LoadKey:
+        """What tells apart the loads that subjects share."""
+        return self.object.name, self.program, self.instance
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a program did with a frame: raw retval (u32) and the frame's bytes behind it."""
+
+    retval: int
+    data: bytes
+
+
+class Timer(Protocol):
+    """One timed call of one subject where it is placed now."""
+
+    operations_per_call: int
+    """How many operations (or packets) the returned time is for."""
+
+    interrupted: int
+    """Calls so far that a signal cut short; they were made again."""
+
+    duration_ns: int | None
+    """The kernel's own whole nanoseconds per run in the last call, if the engine has them."""
+
+    def __call__(self) -> int:
+        """Time one call: whole nanoseconds for all its operations."""
+
+
+class Session(Protocol):
+    """Subjects made ready on an engine. Use as a context manager: leaving gives all up."""
+
+    missing: Mapping[str, str]
+    """Subjects that this machine cannot run, by key, with the reason in a sentence."""
+
+    capacity: int | None
+    """How many programs (load keys) may be placed at once; None for any number."""
+
+    def place(self, keys: Sequence[str]) -> None:
+        """Load these subjects' programs anew, placed as alike as the engine can make it."""
+
+    def placement(self, key: str) -> int:
+        """Address modulo 64 of the subject's present load, or -1 where it is not known."""
+
+    def timer(self, key: str, doubled: bool = False) -> Timer:
+        """A timer for the subject's present load; `doubled` makes the work twice a call.
+
+        ValueError where the method has no doubled call.
+        """
+
+    def run(self, key: str) -> Outcome:
+        """Run the subject's program once on its frame."""
+
+    def read_global(self, key: str, name: str) -> int | bytes:
+        """A global variable of the subject's object as the last run left it."""
+
+    def clock_ghz(self) -> float | None:
+        """The core's clock at this moment, measured; None where the engine cannot tell."""
+
+    def close(self) -> None:
+        """Give up everything that the session holds."""
+
+    def __enter__(self) -> Session: ...
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+
+class Engine(Protocol):
+    """Where programs run. `name` is that of the result document: kernel, user, ..."""
+
+    name: str
+
+    def open(self, subjects: Sequence[Subject], method: Method) -> Session:
+        """Make subjects ready. NotPossibleError where this engine cannot work here at all."""
+
+
+def action_name(retval: int) -> str:
+    """The action's name, or the number where the kernel knows no such action."""
+    return ACTIONS[retval] if retval < len(ACTIONS) else f"retval {retval}"

@@ -1,0 +1,339 @@
+"""The kernel's test run as an engine: loads, placement, attachment, timers.
+
+Three facts shape this file (docs/method.md has the figures). Test runs of more than one repeat
+rewrite the XDP dispatcher unless the program is attached already, which costs milliseconds:
+whole packets are measured attached to lo of a private namespace. Where the JIT places a
+program changes its cost more than small operations do: every trial loads anew, compared
+programs share the address modulo 64 where they can, and the address changes from trial to
+trial. And a loaded program can be slow for as long as it lives: only many loads tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import platform
+import random
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.errors import KernelError, MissingFeatureError
+from xdplab.kernel import bpf
+from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
+from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
+from xdplab.program.shipped import shipped_object
+
+REPEAT = 8000
+"""Packets a call of the packet method: about 50 us of the shortest program, so that entering
+the kernel (1 to 2 us) stays a small part, and short enough to be seldom interrupted."""
+
+_CLASSES = range(8, 64, 4)
+"""What a program's address modulo 64 can be on x86: 8 bytes of header, steps of 4."""
+
+_TRIES = 12
+"""Loads that may be spent on one program to reach a class. What does not fit now is kept for
+a trial that it fits, so that in the long run a trial takes about one load."""
+
+_LOADS_THAT_TELL = 40
+"""Loads without a class after which it counts as out of a program's reach. Were it one of 14
+even classes, so many would miss it once in twenty programs, and nothing but time be lost."""
+
+_SEED = 20
+
+ATTACHED = 8
+"""Programs attached at any time in the packet method, filled up where fewer are measured. The
+XDP dispatcher is a binary search over the attached programs, and its depth is part of what a
+packet pays: a power of two gives all of them the same depth, always eight the same context."""
+
+_CHAIN_CYCLES = 100 * 100 * 3
+"""Cycles of calibrate.bpf.c's chain: 100 turns of 100 multiplications of three cycles."""
+
+_STOCK = 8
+"""Loads kept per program and class for later trials."""
+
+class _Timer:
+    __slots__ = ("_pokes", "_repeat", "_run", "_use_duration", "operations_per_call")
+
+    def __init__(
+        self,
+        run: bpf.TestRun,
+        repeat: int,
+        use_duration: bool,
+        operations_per_call: int,
+        pokes: Sequence[tuple[ctypes.Array[ctypes.c_char], bytes]],
+    ) -> None:
+        self._run = run
+        self._repeat = repeat
+        self._use_duration = use_duration
+        self._pokes = pokes
+        self.operations_per_call = operations_per_call
+
+    def __call__(self) -> int:
+        for target, value in self._pokes:
+            target.raw = value
+        elapsed_ns = self._run(self._repeat)
+        return self._run.duration_ns if self._use_duration else elapsed_ns
+
+    @property
+    def interrupted(self) -> int:
+        return self._run.interrupted
+
+    @property
+    def duration_ns(self) -> int | None:
+        return self._run.duration_ns
+
+
+class _Loads:
+    """Loads of relocated programs, by address class; closes whatever it still holds."""
+
+    def __init__(self) -> None:
+        self._stock: dict[LoadKey, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        self._loaded: Counter[LoadKey] = Counter()
+        self._seen: dict[LoadKey, set[int]] = defaultdict(set)
+        self._goals = random.Random(_SEED)
+        self.current: dict[LoadKey, tuple[int, int]] = {}
+
+    def place(self, programs: Mapping[LoadKey, RelocatedProgram], wanted: Sequence[LoadKey]) -> None:
+        """Give each wanted program a load that it has not had, of one class where possible.
+
+        The class is drawn evenly, since no program may choose where it will live: a class
+        chosen for being quiet, or for being reached by all, would make the figure its own.
+        """
+        self.retire()
+        goal = self._goals.choice(_CLASSES)
+        for key in wanted:
+            self.current[key] = self._take(key, programs[key], goal)
+
+    def _take(self, key: LoadKey, program: RelocatedProgram, goal: int) -> tuple[int, int]:
+        stock = self._stock[key]
+        if stock[goal]:
+            return stock[goal].pop(), goal
+        for _ in range(_TRIES):
+            fd, found = self._load(key, program)
+            if found == goal or self._is_out_of_reach(key, goal):
+                return fd, found
+            if len(stock[found]) < _STOCK:
+                stock[found].append(fd)
+            else:
+                os.close(fd)
+        return self._load(key, program)
+
+    def _load(self, key: LoadKey, program: RelocatedProgram) -> tuple[int, int]:
+        fd = program.load()
+        address = bpf.prog_address(fd)
+        found = address % 64 if address else -1
+        self._loaded[key] += 1
+        self._seen[key].add(found)
+        return fd, found
+
+    def _is_out_of_reach(self, key: LoadKey, goal: int) -> bool:
+        # The allocator leaves a short program, or one that fills its chunk, few classes.
+        return goal not in self._seen[key] and self._loaded[key] >= _LOADS_THAT_TELL
+
+    def retire(self) -> None:
+        for fd, _ in self.current.values():
+            os.close(fd)
+        self.current.clear()
+
+    def close(self) -> None:
+        self.retire()
+        for classes in self._stock.values():
+            for fds in classes.values():
+                for fd in fds:
+                    os.close(fd)
+        self._stock.clear()
+
+
+class KernelSession:
+    """A session on the running kernel; see engines.base.Session.
+
+    Pins the calling thread to one CPU while it is open and puts the old mask back.
+    """
+
+    def __init__(self, subjects: Sequence[Subject], method: Method) -> None:
+        self._subjects = {subject.key: subject for subject in subjects}
+        self._method = method
+        self._exit = contextlib.ExitStack()
+        self._objects: dict[str, LoadedObject] = {}
+        self._programs: dict[LoadKey, RelocatedProgram] = {}
+        self._loads = _Loads()
+        self._links: list[int] = []
+        self._clock: bpf.TestRun | None = None
+        self.missing: dict[str, str] = {}
+        self.capacity = ATTACHED if method is Method.PACKET else None
+        try:
+            self._pin()
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _pin(self) -> None:
+        mask = os.sched_getaffinity(0)
+        # CPU 0 serves most interrupts on most machines; the last is as good and quieter.
+        os.sched_setaffinity(0, {max(mask)})
+        self._exit.callback(os.sched_setaffinity, 0, mask)
+
+    def _prepare(self) -> None:
+        self._exit.callback(self._loads.close)
+        for subject in self._subjects.values():
+            if subject.load_key not in self._programs and not self._is_missing(subject):
+                self._relocate(subject)
+        for subject in list(self._subjects.values()):
+            if subject.key not in self.missing:
+                self._check(subject)
+
+    def _is_missing(self, subject: Subject) -> bool:
+        for key, reason in self.missing.items():
+            if self._subjects[key].load_key == subject.load_key:
+                self.missing[subject.key] = reason
+                return True
+        return False
+
+    def _relocate(self, subject: Subject) -> None:
+        try:
+            loaded = self._object(subject)
+            self._programs[subject.load_key] = loaded.relocated(subject.program)
+        except MissingFeatureError as error:
+            self.missing[subject.key] = f"this kernel lacks {error.feature} for XDP programs"
+
+    def _object(self, subject: Subject) -> LoadedObject:
+        # One object a program: a kfunc that the kernel lacks must not take its siblings along.
+        name = f"{subject.object.name}:{subject.program}"
+        loaded = self._objects.get(name)
+        if loaded is None:
+            loaded = LoadedObject(subject.object, (subject.program,))
+            self._exit.callback(loaded.close)
+            self._objects[name] = loaded
+        return loaded
+
+    def _check(self, subject: Subject) -> None:
+        try:
+            outcome = self.run(subject.key)
+        except OSError as error:
+            raise KernelError(
+                f"running {subject.program} once on a frame of {len(subject.frame.data)} bytes",
+                error.errno or 0,
+            ) from None
+        if outcome.retval != subject.action:
+            self.missing[subject.key] = (
+                f"{subject.program} returned {action_name(outcome.retval)} where "
+                f"{action_name(subject.action)} means that it did its work"
+            )
+
+    def place(self, keys: Sequence[str]) -> None:
+        wanted = list(dict.fromkeys(self._subjects[key].load_key for key in keys))
+        try:
+            self._loads.place(self._programs, wanted)
+            if self._method is Method.PACKET:
+                self._attach(wanted)
+        except OSError as error:
+            raise KernelError(
+                f"loading and attaching {len(wanted)} programs", error.errno or 0
+            ) from None
+
+    def _attach(self, wanted: Sequence[LoadKey]) -> None:
+        for index in range(ATTACHED):
+            key = wanted[index % len(wanted)]
+            if index < len(wanted):
+                fd, _ = self._loads.current[key]
+            elif index < len(self._links):
+                return
+            else:
+                fd = self._programs[key].load()
+                self._exit.callback(os.close, fd)
+            if index < len(self._links):
+                bpf.link_update(self._links[index], fd)
+                continue
+            namespace = NetworkNamespace()
+            self._exit.callback(namespace.close)
+            with namespace:
+                link = bpf.link_create_xdp(fd, LOOPBACK_IFINDEX, bpf.XDP_FLAGS_SKB_MODE)
+            self._exit.callback(os.close, link)
+            self._links.append(link)
+
+    def placement(self, key: str) -> int:
+        return self._loads.current[self._subjects[key].load_key][1]
+
+    def timer(self, key: str, doubled: bool = False) -> Timer:
+        subject = self._subjects[key]
+        fd, _ = self._loads.current[subject.load_key]
+        run = _test_run(fd, subject)
+        pokes = self._pokes(subject)
+        if self._method is Method.PACKET:
+            repeat = 2 * REPEAT if doubled else REPEAT
+            return _Timer(run, repeat, False, REPEAT, pokes)
+        if doubled:
+            raise ValueError("a loop of operations has a fixed length: there is no doubled call")
+        return _Timer(run, 1, True, subject.operations, pokes)
+
+    def _pokes(self, subject: Subject) -> list[tuple[ctypes.Array[ctypes.c_char], bytes]]:
+        loaded = self._object(subject)
+        return [
+            (loaded.memory_of(name), subject.object.globals[name].encode(value))
+            for name, value in subject.globals.items()
+        ]
+
+    def run(self, key: str) -> Outcome:
+        subject = self._subjects[key]
+        for target, value in self._pokes(subject):
+            target.raw = value
+        fd = self._object(subject).prog_fd(subject.program)
+        outcome = _test_run(fd, subject).outcome()
+        return Outcome(outcome.retval, outcome.data)
+
+    def read_global(self, key: str, name: str) -> int | bytes:
+        """A global variable of the subject's object as its program left it."""
+        return self._object(self._subjects[key]).read(name)
+
+    def clock_ghz(self) -> float | None:
+        if platform.machine() != "x86_64":
+            return None
+        if self._clock is None:
+            loaded = LoadedObject(shipped_object("calibrate"), ("multiply_chain",))
+            self._exit.callback(loaded.close)
+            self._clock = bpf.TestRun(loaded.prog_fd("multiply_chain"), bytes(64))
+        best_ns = min(self._clock.duration_ns for _ in range(5) if self._clock(1))
+        return _CHAIN_CYCLES / best_ns
+
+    def close(self) -> None:
+        self._exit.close()
+
+    def __enter__(self) -> KernelSession:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _test_run(fd: int, subject: Subject) -> bpf.TestRun:
+    frame = subject.frame
+    ctx = None
+    if frame.metadata or frame.linear_bytes is not None:
+        # struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
+        meta = len(frame.metadata)
+        end = meta + (len(frame.data) if frame.linear_bytes is None else frame.linear_bytes)
+        ctx = b"".join(word.to_bytes(4, "little") for word in (meta, end, 0, 0, 0, 0))
+    return bpf.TestRun(fd, frame.metadata + frame.data, ctx)
+
+
+class KernelEngine:
+    """The running kernel by BPF_PROG_TEST_RUN."""
+
+    name = "kernel"
+
+    def open(self, subjects: Sequence[Subject], method: Method) -> KernelSession:
+        """Load every subject's program once and check that it does its work.
+
+        A subject whose helper or kfunc this kernel lacks goes to `missing`; anything else that
+        fails is an error: VerifierError, NotPossibleError, KernelError.
+        """
+        return KernelSession(subjects, method)

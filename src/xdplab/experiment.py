@@ -1,0 +1,326 @@
+"""The conductor: plan -> engine -> trials -> estimates. The only place that knows all of them.
+
+A round places a set of programs anew and takes one trial of every measure that they allow.
+The first rounds take all measures; after that each round goes to those whose intervals are
+widest, until the suite's time is spent. Ctrl-C ends measuring after the present quad: what
+was measured until then is estimated and kept.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from xdplab.engines.base import Engine, LoadKey, Method, Session
+from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Result, Trial, Warning
+from xdplab.stats import estimates, quads
+from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite, Values
+
+_QUADS = {Method.OPERATION: 12, Method.PACKET: 8}
+"""Quads a trial. More would sharpen a trial; another load tells more than another quad."""
+
+_FULL_ROUNDS = 12
+"""Rounds that take every measure before the widest are preferred: with fewer trials how wide
+an interval will be is itself a matter of luck."""
+
+_DOUBLING_TOLERANCE = 0.05
+"""As the kernel's own bench: twice the work must take twice the time within this part."""
+
+_SEED = 20
+
+Progress = Callable[[str, float], None]
+"""Called with what is being measured and the share of the time that is spent (0 to 1)."""
+
+
+class Stop:
+    """Whether the user asked to end (SIGINT or SIGTERM): set by a handler, looked at between quads."""
+
+    def __init__(self) -> None:
+        self.asked = False
+
+    @contextmanager
+    def on_signals(self) -> Iterator[Stop]:
+        """Let signals set this flag instead of raising; a second one ends the process as usual."""
+        previous = {}
+
+        def ask(number: int, _frame: FrameType | None) -> None:
+            self.asked = True
+            signal.signal(number, previous[number])
+
+        for number in (signal.SIGINT, signal.SIGTERM):
+            previous[number] = signal.getsignal(number)
+            signal.signal(number, ask)
+        try:
+            yield self
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+@dataclass(slots=True)
+class _Record:
+    """A measure with its trials so far."""
+
+    measure: Measure
+    operations: int = 1
+    trials: list[Trial] = field(default_factory=list)
+    points: list[float] = field(default_factory=list)
+
+    def add(self, trial: Trial, operations: int) -> None:
+        self.operations = operations
+        self.trials.append(trial)
+        self.points.append(quads.trial_point(trial, self.operations))
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteOutcome:
+    """What a suite's run gave: results in the plan's order, what was noticed, plan notes."""
+
+    results: tuple[Result, ...]
+    warnings: tuple[Warning, ...]
+    notes: tuple[str, ...]
+    clock_ghz: tuple[float, ...]
+
+
+def run_suite(
+    suite: Suite,
+    values: Values,
+    engine: Engine,
+    time_s: float,
+    stop: Stop,
+    progress: Progress,
+) -> SuiteOutcome:
+    """Measure one suite within about `time_s` seconds and estimate what was measured.
+
+    The budget is never cut below what two rounds take. Errors of planning and loading are the
+    engine's; from the first trial on, a stop keeps all trials taken.
+    """
+    plan: Plan = suite.plan(values, engine)
+    results: list[Result] = []
+    warnings: list[Warning] = []
+    clock_ghz: list[float] = []
+    for group in plan.groups:
+        label = f"{suite.name}, {group.method.value} method"
+        records, missing = _measure(
+            engine, group, time_s * group.share, stop, progress, label, clock_ghz
+        )
+        results += _results(suite, engine, group, records, missing)
+        warnings += _warnings(suite, group, records)
+        if stop.asked:
+            break
+    return SuiteOutcome(
+        tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz)
+    )
+
+
+def _measure(
+    engine: Engine,
+    group: Group,
+    time_s: float,
+    stop: Stop,
+    progress: Progress,
+    label: str,
+    clock_ghz: list[float],
+) -> tuple[list[_Record], dict[str, str]]:
+    start = time.monotonic()
+    shuffler = random.Random(_SEED)
+    progress(label, 0.0)
+    with engine.open(group.subjects, group.method) as session:
+        records = [
+            _Record(measure)
+            for measure in group.measures
+            if measure.subject not in session.missing
+            and (measure.against is None or measure.against not in session.missing)
+        ]
+        rounds = 0
+        round_s = 0.0
+        while records and not stop.asked:
+            spent_s = time.monotonic() - start
+            if rounds >= 2 and spent_s + round_s > time_s:
+                break
+            progress(label, min(1.0, spent_s / time_s))
+            chosen = list(records) if rounds < _FULL_ROUNDS else _widest(records)
+            shuffler.shuffle(chosen)
+            _round(session, group, chosen, stop, shuffler)
+            clock = session.clock_ghz()
+            if clock is not None:
+                clock_ghz.append(clock)
+            rounds += 1
+            round_s = time.monotonic() - start - spent_s
+        progress(label, 1.0)
+        return records, dict(session.missing)
+
+
+def _widest(records: Sequence[_Record]) -> list[_Record]:
+    """The wider half of the measures, where the next trial tells most, and every twin."""
+    ranked = sorted(records, key=lambda record: estimates.spread(record.points), reverse=True)
+    half = (len(ranked) + 1) // 2
+    return ranked[:half] + [r for r in ranked[half:] if r.measure.variant == TWIN]
+
+
+def _round(
+    session: Session,
+    group: Group,
+    records: Sequence[_Record],
+    stop: Stop,
+    shuffler: random.Random,
+) -> None:
+    for batch in _batches(session, group, records):
+        keys = {record.measure.subject for record in batch}
+        keys |= {r.measure.against for r in batch if r.measure.against is not None}
+        # Sorted first: a set's order differs from process to process, the seed must decide.
+        order = sorted(keys)
+        shuffler.shuffle(order)
+        session.place(order)
+        for record in batch:
+            if stop.asked:
+                return
+            _take_trial(session, group.method, record, stop)
+
+
+def _batches(
+    session: Session, group: Group, records: Sequence[_Record]
+) -> Iterator[Sequence[_Record]]:
+    """Split a round so that no batch needs more programs than may be placed at once."""
+    if session.capacity is None:
+        yield records
+        return
+    program_of = {subject.key: subject.load_key for subject in group.subjects}
+
+    def programs(record: _Record) -> frozenset[LoadKey]:
+        measure = record.measure
+        keys = (measure.subject, measure.against or measure.subject)
+        return frozenset(program_of[key] for key in keys)
+
+    left = list(records)
+    while left:
+        placed: frozenset[LoadKey] = frozenset()
+        for record in left:
+            union = placed | programs(record)
+            if len(union) <= session.capacity:
+                placed = union
+        yield [record for record in left if programs(record) <= placed]
+        left = [record for record in left if not programs(record) <= placed]
+
+
+def _take_trial(session: Session, method: Method, record: _Record, stop: Stop) -> None:
+    measure = record.measure
+    variant = session.timer(measure.subject)
+    placement = session.placement(measure.subject)
+    baseline, again, of_baseline = variant, variant, placement
+    if measure.against is not None:
+        baseline, of_baseline = session.timer(measure.against), session.placement(measure.against)
+    elif method is Method.PACKET:
+        # Gross: once the work against twice the work, so that entering the kernel falls out.
+        again = session.timer(measure.subject, doubled=True)
+    timed_against_nothing = measure.against is None and method is Method.OPERATION
+    baseline_ns: list[int] = []
+    variant_ns: list[int] = []
+    # First calls meet cold caches and untrained branches.
+    baseline()
+    again()
+    for _ in range(_QUADS[method]):
+        if stop.asked:
+            break
+        first = 0 if timed_against_nothing else baseline()
+        variant_ns += (again(), again())
+        baseline_ns += (first, 0 if timed_against_nothing else baseline())
+    if baseline_ns:
+        record.add(
+            Trial(
+                baseline_ns=tuple(baseline_ns),
+                variant_ns=tuple(variant_ns),
+                placement=(of_baseline, placement),
+                interrupted=again.interrupted
+                + (baseline.interrupted if baseline is not again else 0),
+                duration_ns=again.duration_ns,
+            ),
+            again.operations_per_call,
+        )
+
+
+def _results(
+    suite: Suite,
+    engine: Engine,
+    group: Group,
+    records: Sequence[_Record],
+    missing: dict[str, str],
+) -> list[Result]:
+    by_measure = {id(record.measure): record for record in records}
+    twins = [record for record in records if record.measure.variant == TWIN and record.points]
+    resolution = max(
+        (estimates.resolution(_estimate(group, record)) for record in twins), default=None
+    )
+    if resolution == float("inf"):
+        resolution = None
+    results = []
+    for measure in group.measures:
+        record = by_measure.get(id(measure))
+        note, figure, verdict = "", None, NOT_SUPPORTED
+        if record is None:
+            note = missing.get(measure.subject) or missing.get(measure.against or "", "")
+        elif not record.points:
+            note, verdict = "stopped before it was measured", WITHIN_NOISE
+        else:
+            figure = _estimate(group, record)
+            verdict = estimates.verdict(figure, resolution)
+        results.append(
+            Result(
+                suite=suite.name,
+                engine=engine.name,
+                variant=measure.variant,
+                baseline=measure.baseline,
+                parameters=dict(measure.parameters),
+                metric=measure.metric,
+                method=group.method.value,
+                estimate=figure,
+                resolution=resolution,
+                verdict=verdict,
+                operations_per_call=record.operations if record else 1,
+                trials=tuple(record.trials) if record else (),
+                note=note,
+            )
+        )
+    return results
+
+
+def _estimate(group: Group, record: _Record) -> estimates.Estimate:
+    return estimates.estimate(record.points, quantum=1 / record.operations)
+
+
+def _warnings(suite: Suite, group: Group, records: Sequence[_Record]) -> list[Warning]:
+    found = []
+    for record in records:
+        gross = record.measure.against is None and group.method is Method.PACKET
+        if gross and record.trials:
+            ratio = sorted(quads.doubling_ratio(trial) for trial in record.trials)[
+                len(record.trials) // 2
+            ]
+            if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
+                found.append(_not_linear(suite, record.measure, ratio))
+    for once_name, twice_name in group.doubles:
+        for once in records:
+            for twice in records:
+                same = once.measure.parameters == twice.measure.parameters
+                names = once.measure.variant == once_name and twice.measure.variant == twice_name
+                if same and names and once.points and twice.points:
+                    once_ns = _estimate(group, once).point
+                    ratio = _estimate(group, twice).point / once_ns if once_ns > 0 else 0.0
+                    if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
+                        found.append(_not_linear(suite, once.measure, ratio))
+    return found
+
+
+def _not_linear(suite: Suite, measure: Measure, ratio: float) -> Warning:
+    where = " ".join(str(value) for value in measure.parameters.values())
+    return Warning(
+        "doubling",
+        f"{suite.name}: twice the work of {measure.variant} {where} took {ratio:.2f} times "
+        "the time, not 2 within 5 %: its cost depends on what runs around it",
+        "read its figure as the cost of the first of several, not of each",
+    )

@@ -1,0 +1,85 @@
+"""Frames: bytes with their layout. Building one needs no interface and no privilege."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdplab.errors import FrameError
+
+ETHERNET_BYTES = 14
+MINIMUM_BYTES = ETHERNET_BYTES
+"""The kernel's test run refuses anything shorter than an Ethernet header (EINVAL)."""
+
+MAXIMUM_BYTES = 73_000
+"""Where Linux 6.18 still runs a multi-buffer frame; from 73,500 it answers ENOMEM."""
+
+MAXIMUM_METADATA_BYTES = 216
+"""XDP_PACKET_HEADROOM (256) less sizeof(struct xdp_frame) (40)."""
+
+PACKETS = ("ipv4", "ipv6", "vlan", "qinq")
+"""Packet kinds of `udp_frame`: IPv4, IPv6, IPv4 behind one VLAN tag, and behind two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame as a program gets it.
+
+    `data` is the linear part and the frags in one piece, `metadata` what lies in front of it.
+    `linear_bytes` asks for that much of it in the linear part, None leaves it to the engine.
+    FrameError where the kernel could not take it.
+    """
+
+    data: bytes
+    metadata: bytes = b""
+    linear_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not MINIMUM_BYTES <= len(self.data) <= MAXIMUM_BYTES:
+            raise FrameError(
+                f"a frame of {len(self.data)} bytes was asked for; "
+                f"it must have {MINIMUM_BYTES} (an Ethernet header) to {MAXIMUM_BYTES} bytes"
+            )
+        if len(self.metadata) % 4 or len(self.metadata) > MAXIMUM_METADATA_BYTES:
+            raise FrameError(
+                f"metadata of {len(self.metadata)} bytes was asked for; its length must be "
+                f"a multiple of 4 up to {MAXIMUM_METADATA_BYTES}"
+            )
+        if self.linear_bytes is not None and not (
+            ETHERNET_BYTES <= self.linear_bytes <= len(self.data)
+        ):
+            raise FrameError(
+                f"a linear part of {self.linear_bytes} bytes was asked for; it must have "
+                f"{ETHERNET_BYTES} to {len(self.data)} bytes"
+            )
+
+
+def udp_frame(packet: str, frame_bytes: int) -> Frame:
+    """A UDP packet of one of PACKETS in a frame of `frame_bytes` (without the FCS).
+
+    Addresses are those set aside for documentation (RFC 5737, RFC 3849) and MAC addresses
+    locally administered ones. FrameError where the headers do not fit or the kind is unknown.
+    """
+    # Scapy takes most of a second to import; only who builds frames should wait for it.
+    from scapy.layers.inet import IP, UDP
+    from scapy.layers.inet6 import IPv6
+    from scapy.layers.l2 import Dot1AD, Dot1Q, Ether
+    from scapy.packet import Raw
+
+    ether = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    ipv4 = IP(src="192.0.2.1", dst="192.0.2.2")
+    layers = {
+        "ipv4": ether / ipv4,
+        "ipv6": ether / IPv6(src="2001:db8::1", dst="2001:db8::2"),
+        "vlan": ether / Dot1Q(vlan=1) / ipv4,
+        "qinq": ether / Dot1AD(vlan=1) / Dot1Q(vlan=2) / ipv4,
+    }
+    if packet not in layers:
+        raise FrameError(f"there is no packet kind {packet!r}; there are {', '.join(PACKETS)}")
+    headers = layers[packet] / UDP(sport=1234, dport=9)
+    room_bytes = frame_bytes - len(headers)
+    if room_bytes < 0:
+        raise FrameError(
+            f"a frame of {frame_bytes} bytes has no room for the {len(headers)} bytes of "
+            f"headers of a {packet} packet; ask for {len(headers)} or more"
+        )
+    return Frame(bytes(headers / Raw(bytes(room_bytes))))

@@ -1,0 +1,251 @@
+"""adjust-head: what bpf_xdp_adjust_head costs, and what clearing the exposed bytes would add.
+
+Published: a selftest's whole nanoseconds per run on two kernels, before and after a patch that
+clears the bytes in the helper. Here on one kernel: the helper pair (-size, then +size) net of
+an empty loop, and the same with the clearing done by the program. "After" is therefore a
+program that clears, not a patched kernel; the probe says whether this kernel clears already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdplab.engines.base import Engine, Method, Subject
+from xdplab.errors import UsageError
+from xdplab.packets.frame import Frame
+from xdplab.program import ObjectSpec
+from xdplab.program.shipped import shipped_object
+from xdplab.records import Result
+from xdplab.suites.base import (
+    TWIN,
+    Group,
+    Measure,
+    Option,
+    Plan,
+    Results,
+    Suite,
+    Values,
+)
+from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
+
+SIZES = (6, 20, 40, 200)
+"""Ethernet addresses' half, an IPv4 header, an IPv6 header, and about all that there is."""
+
+PUBLISHED_NS = {6: (56, 58), 20: (56, 58), 40: (56, 58), 200: (56, 66)}
+"""Size in bytes -> whole ns per run of the selftest: helper as it is, helper that clears.
+Source: the mails around the patch that clears memory in bpf_xdp_adjust_head; hardware unnamed."""
+
+EMPTY, HELPER, CONSTANT, WORDS = "empty", "helper", "helper+memset-constant", "helper+clear-words"
+CALL, TWICE = "function-call", "helper-twice"
+
+_TITLES = {
+    HELPER: "helper pair, as this kernel has it",
+    CONSTANT: "+ program clears, constant-size memset",
+    WORDS: "+ program clears, word by word (a function)",
+}
+_FRAME = Frame(bytes(100))
+_OPERATIONS = 1000
+
+
+def _constants(spec: ObjectSpec) -> frozenset[int]:
+    """Sizes for which the object has a program that the compiler knew the size of."""
+    prefix = "loop_constant_"
+    return frozenset(
+        int(name.removeprefix(prefix)) for name in spec.programs if name.startswith(prefix)
+    )
+
+
+def _program(variant: str, size: int) -> str:
+    return {HELPER: "helper", WORDS: "words", CONSTANT: f"constant_{size}"}[variant]
+
+
+def _plan(values: Values, engine: Engine) -> Plan:
+    spec = shipped_object("adjust_head")
+    sizes = tuple(dict.fromkeys(values["sizes"]))
+    _check_sizes(spec, sizes, engine)
+    variants = [
+        (variant, size)
+        for size in sizes
+        for variant in (HELPER, CONSTANT, WORDS)
+        if variant != CONSTANT or size in _constants(spec)
+    ]
+    return Plan((_net(spec, sizes, variants), _gross(spec, variants)), _notes(spec, engine))
+
+
+def _check_sizes(spec: ObjectSpec, sizes: Sequence[int], engine: Engine) -> None:
+    if wrong := [size for size in sizes if size < 1]:
+        raise UsageError(f"--sizes has {wrong[0]}; a size is 1 byte or more")
+    refused = _refused(spec, sizes, engine)
+    if refused:
+        # Only now is the limit worth asking for: a test run for every size there may be.
+        every = range(1, 257)
+        limit = max(set(every) - set(_refused(spec, every, engine)), default=0)
+        raise UsageError(
+            f"--sizes has {refused[0]}, but bpf_xdp_adjust_head refuses to expose that many "
+            f"bytes; the limit here is {limit}: the headroom less the kernel's struct xdp_frame"
+        )
+
+
+def _refused(spec: ObjectSpec, sizes: Sequence[int], engine: Engine) -> list[int]:
+    subjects = [
+        Subject(str(size), spec, "once_helper", _FRAME, globals={"size": size}) for size in sizes
+    ]
+    with engine.open(subjects, Method.OPERATION) as session:
+        return [size for size in sizes if str(size) in session.missing]
+
+
+def _notes(spec: ObjectSpec, engine: Engine) -> tuple[str, ...]:
+    subject = Subject("probe", spec, "probe_clears", _FRAME)
+    with engine.open([subject], Method.OPERATION) as session:
+        if "probe" in session.missing:
+            return ()
+        session.run("probe")
+        found = session.read_global("probe", "pattern_kept")
+    says = {
+        1: "this kernel does not clear the bytes that adjust_head exposes",
+        2: "this kernel clears the bytes that adjust_head exposes",
+    }
+    return (
+        "Probe (a pattern written, hidden, exposed, read): "
+        + says.get(found if isinstance(found, int) else 0, "neither the pattern nor zeros came back")
+        + ".",
+    )
+
+
+def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, int]]) -> Group:
+    def subject(key: str, program: str, size: int = 6, instance: int = 0) -> Subject:
+        return Subject(
+            key,
+            spec,
+            f"loop_{program}",
+            _FRAME,
+            operations=_OPERATIONS,
+            globals={"size": size},
+            instance=instance,
+        )
+
+    def measures() -> Iterator[Measure]:
+        for variant, size in variants:
+            key, parameters = f"{variant}/{size}", {"size_bytes": size}
+            yield Measure(variant, key, parameters, EMPTY, EMPTY)
+            if variant != HELPER:
+                yield Measure(variant, key, parameters, HELPER, f"{HELPER}/{size}")
+        yield Measure(TWICE, TWICE, {"size_bytes": sizes[0]}, EMPTY, EMPTY)
+        yield Measure(TWIN, TWIN, {"size_bytes": sizes[0]}, HELPER, f"{HELPER}/{sizes[0]}")
+        yield Measure(CALL, CALL, {}, EMPTY, EMPTY)
+        yield Measure(EMPTY, EMPTY, {})
+
+    return Group(
+        Method.OPERATION,
+        (
+            subject(EMPTY, "empty"),
+            subject(CALL, "call"),
+            subject(TWICE, "helper_twice", sizes[0]),
+            subject(TWIN, "helper", sizes[0], instance=1),
+            *(subject(f"{v}/{size}", _program(v, size), size) for v, size in variants),
+        ),
+        tuple(measures()),
+        share=0.75,
+        doubles=((HELPER, TWICE),),
+    )
+
+
+def _gross(spec: ObjectSpec, variants: Sequence[tuple[str, int]]) -> Group:
+    subjects = [
+        Subject(f"{v}/{size}", spec, f"once_{_program(v, size)}", _FRAME, globals={"size": size})
+        for v, size in variants
+    ]
+    empty = Subject(EMPTY, spec, "once_empty", _FRAME)
+    twin = Subject(TWIN, spec, "once_empty", _FRAME, instance=1)
+    return Group(
+        Method.PACKET,
+        (empty, twin, *subjects),
+        (
+            Measure(EMPTY, EMPTY, {}),
+            Measure(TWIN, TWIN, {}, EMPTY, EMPTY),
+            *(Measure(v, f"{v}/{size}", {"size_bytes": size}) for v, size in variants),
+        ),
+        share=0.25,
+    )
+
+
+def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
+    rows: list[Row] = []
+    for size in results.values_of("size_bytes"):
+        for variant in (HELPER, CONSTANT, WORDS):
+            net = results.find(variant, baseline=EMPTY, size_bytes=size)
+            if net is None:
+                continue
+            rows.append(_row(results, net, variant, size))
+    columns = (
+        Column("size", "B"),
+        Column("program"),
+        Column("net of the empty loop", "ns"),
+        Column("over the helper alone", "ns"),
+        Column("whole run, ours", "ns"),
+        Column("kernel's", "ns"),
+        Column("published run", "ns"),
+    )
+    return [
+        Table(
+            "bpf_xdp_adjust_head(ctx, -size), then (ctx, +size)",
+            columns,
+            rows,
+            (*notes, *_reading(results), *_selftest_lines(results)),
+        )
+    ]
+
+
+def _row(results: Results, net: Result, variant: str, size: int) -> Row:
+    over = results.find(variant, baseline=HELPER, size_bytes=size)
+    gross = results.find(variant, metric="gross_ns", method=Method.PACKET, size_bytes=size)
+    published = PUBLISHED_NS.get(size)
+    cells: tuple[Cell, ...] = (
+        size if variant == HELPER else None,
+        _TITLES[variant],
+        Figure.of(net),
+        Figure.of(over, signed=True) if over else None,
+        Figure.of(gross, digits=1) if gross else None,
+        gross.kernel_duration_ns if gross else None,
+        Published(str(published[0 if variant == HELPER else 1]))
+        if published and variant != WORDS
+        else None,
+    )
+    return Row(cells, note=net.note, begins_section=variant == HELPER)
+
+
+def _reading(results: Results) -> Iterator[str]:
+    call = results.find(CALL, baseline=EMPTY)
+    twin = next((r for r in results.all() if r.variant == TWIN and r.baseline == HELPER), None)
+    loop = results.find(EMPTY, metric="gross_ns", method=Method.OPERATION)
+    parts = []
+    if loop and loop.estimate:
+        parts.append(f"a turn of the empty loop costs {loop.estimate.point:.2f} ns")
+    if call and call.estimate:
+        parts.append(f"a BPF-to-BPF call {call.estimate.point:.2f} ns over it")
+    if twin and twin.estimate and twin.resolution is not None:
+        parts.append(f"the helper against itself {twin.estimate.point:+.3f} ns")
+    if parts:
+        yield "In the same run " + ", ".join(parts) + "."
+    yield (
+        "The published column is whole runs of the selftest on two kernels (the helper as it is; "
+        "the helper clears): compare steps, not levels."
+    )
+
+
+def _selftest_lines(results: Results) -> Iterator[str]:
+    for size in results.values_of("size_bytes"):
+        gross = results.find(HELPER, metric="gross_ns", method=Method.PACKET, size_bytes=size)
+        if gross and gross.kernel_duration_ns is not None:
+            yield f"run adjust head with size {size} cost {gross.kernel_duration_ns} ns"
+
+
+SUITE = Suite(
+    name="adjust-head",
+    title="what bpf_xdp_adjust_head costs, and clearing what it exposes",
+    options=(
+        Option("sizes", SIZES, "bytes that adjust-head exposes and hides again"),
+    ),
+    plan=_plan,
+    tables=_tables,
+)

@@ -1,0 +1,147 @@
+"""What a suite is: data and a few functions. A new suite is one file in this package.
+
+A module of this package that has a `SUITE` is found by `find_suites`; nothing else needs to
+know its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdplab.engines.base import Engine, Method, Subject
+from xdplab.errors import UsageError
+from xdplab.records import Result
+from xdplab.suites.table import Table
+
+TWIN = "aa-twin"
+"""Variant name of a program measured against a second load of itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A figure to be estimated: `subject` against `against` (keys of the group's subjects).
+
+    `variant` and `baseline` are their stable names in the document. Without `against` the
+    figure is gross: what a call costs with all that is around the program.
+    """
+
+    variant: str
+    subject: str
+    parameters: Mapping[str, int | str] = field(default_factory=dict)
+    baseline: str | None = None
+    against: str | None = None
+
+    @property
+    def metric(self) -> str:
+        """Stable metric name: a cost over the baseline, or the gross cost."""
+        return "gross_ns" if self.against is None else "cost_ns"
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Measures of one method that share loads. `share` of the suite's time budget is theirs.
+
+    `doubles` are pairs of variants of which the second does the first's work twice.
+    """
+
+    method: Method
+    subjects: Sequence[Subject]
+    measures: Sequence[Measure]
+    share: float
+    doubles: Sequence[tuple[str, str]] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a suite measures on an engine, and what it found out about it (`notes`)."""
+
+    groups: Sequence[Group]
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A suite's own option: a list of whole numbers, comma-separated on the command line."""
+
+    name: str
+    default: tuple[int, ...]
+    help: str
+
+
+Values = Mapping[str, tuple[int, ...]]
+"""Option name -> its values."""
+
+
+class Results:
+    """A suite's results to be looked up by what they are."""
+
+    def __init__(self, results: Iterable[Result]) -> None:
+        self._results = tuple(results)
+
+    def all(self) -> tuple[Result, ...]:
+        """Every result, in the order of the plan."""
+        return self._results
+
+    def values_of(self, parameter: str) -> list[int]:
+        """The whole-number values of a parameter, in the order of the plan, each once."""
+        found = (result.parameters.get(parameter) for result in self._results)
+        return list(dict.fromkeys(value for value in found if isinstance(value, int)))
+
+    def find(
+        self,
+        variant: str,
+        metric: str = "cost_ns",
+        baseline: str | None = None,
+        method: Method | None = None,
+        **parameters: int | str,
+    ) -> Result | None:
+        """The result of that variant, or None. `baseline` None: whichever it has."""
+        for result in self._results:
+            if (
+                result.variant == variant
+                and result.metric == metric
+                and (baseline is None or result.baseline == baseline)
+                and (method is None or result.method == method.value)
+                and dict(result.parameters) == parameters
+            ):
+                return result
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite: its names, its options, what it plans and the tables that it fills.
+
+    `plan(values, engine)` may ask the engine what it can do. `tables(results, notes)` is pure.
+    """
+
+    name: str
+    title: str
+    options: Sequence[Option]
+    plan: Callable[[Values, Engine], Plan]
+    tables: Callable[[Results, Sequence[str]], Sequence[Table]]
+
+
+def find_suites() -> dict[str, Suite]:
+    """Every suite of this package by name, in the order of their file names."""
+    package = importlib.import_module("xdplab.suites")
+    suites = {}
+    for module in pkgutil.iter_modules(package.__path__):
+        suite = getattr(importlib.import_module(f"xdplab.suites.{module.name}"), "SUITE", None)
+        if isinstance(suite, Suite):
+            suites[suite.name] = suite
+    return suites
+
+
+def choose_suites(names: Sequence[str]) -> list[Suite]:
+    """The named suites, or all of them without a name. UsageError for an unknown one."""
+    suites = find_suites()
+    unknown = [name for name in names if name not in suites]
+    if unknown:
+        raise UsageError(
+            f"there is no suite {unknown[0]!r}. The suites are: {', '.join(suites)}"
+        )
+    return [suites[name] for name in dict.fromkeys(names)] if names else list(suites.values())
