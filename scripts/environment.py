@@ -110,6 +110,9 @@ def _key() -> str:
     for path in paths:
         digest.update(f"\0{path.name}\0".encode())
         digest.update(path.read_bytes())
+        # Objects that someone removed are a reason to build them again.
+        compiled = path.parent / "objects" / f"{path.stem}.o"
+        digest.update(b"\0built" if compiled.exists() else b"\0")
     return digest.hexdigest()
 
 

@@ -89,9 +89,6 @@ class Btf:
         )
         self._all = self._parse()
 
-    def __len__(self) -> int:
-        return len(self._all)
-
     def type(self, number: int) -> BtfType:
         """The type of that number, from 1; `void` (0) is none and an error."""
         if not 0 < number < len(self._all):

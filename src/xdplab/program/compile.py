@@ -15,7 +15,6 @@ import importlib.util
 import os
 import shutil
 import subprocess
-import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -158,7 +157,8 @@ def _zig(package: Path) -> _Compiler:
         label = f"ziglang {version('ziglang')}"
     except PackageNotFoundError:
         label = "ziglang"
-    argv = (sys.executable, "-m", "ziglang", "cc")
+    # Not `python -m ziglang`, which would import whatever lies beside the source.
+    argv = (str(package / "zig"), "cc")
     return _Compiler(argv, tuple(flags), ((str(package), "ziglang"),), label)
 
 

@@ -23,11 +23,15 @@ SHF_ALLOC = 0x2
 SHF_EXECINSTR = 0x4
 
 SHN_UNDEF = 0
-STT_NOTYPE = 0
 STT_FUNC = 2
-STT_SECTION = 3
 STB_LOCAL = 0
 STB_WEAK = 2
+
+# How an instruction or a word refers to a symbol; numbers as in LLVM's ELFRelocs/BPF.def.
+R_BPF_64_64 = 1
+R_BPF_64_ABS64 = 2
+R_BPF_64_NODYLD32 = 4
+R_BPF_64_32 = 10
 
 MAX_SECTIONS = 4096
 MAX_SYMBOLS = 1 << 16

@@ -22,8 +22,6 @@ from xdplab.program.spec import (
 # As many as the kernel takes in one program.
 MAX_INSNS = 1_000_000
 
-_R_BPF_64_64 = 1
-_R_BPF_64_32 = 10
 _CALL = 0x85
 _PSEUDO_CALL = 1
 _LD_IMM64 = 0x18
@@ -174,14 +172,14 @@ class FunctionReader:
             opcode = code[relocation.offset]
             symbol = self._elf.symbols[relocation.symbol]
             index = (relocation.offset - function.start) // INSN_SIZE
-            if relocation.type == _R_BPF_64_32 and opcode == _CALL:
+            if relocation.type == elf.R_BPF_64_32 and opcode == _CALL:
                 if symbol.section == elf.SHN_UNDEF:
                     yield self._extern(index, symbol, where)
                 else:
                     # The in-place value is relative to the next instruction, in slots.
                     target = symbol.value + (_imm(code, relocation.offset) + 1) * INSN_SIZE
                     yield self._call(index, symbol.section, target, where, "call")
-            elif relocation.type == _R_BPF_64_64 and opcode == _LD_IMM64:
+            elif relocation.type == elf.R_BPF_64_64 and opcode == _LD_IMM64:
                 yield self._load(index, symbol, _imm(code, relocation.offset), where)
             else:
                 raise ObjectError(

@@ -20,9 +20,6 @@ from xdplab.program.spec import ExternKind, ExternSpec, GlobalSpec, MapSpec, Obj
 MAX_FILE_BYTES = 16 << 20
 MAX_DATA_BYTES = 16 << 20
 
-_R_BPF_64_64 = 1
-_R_BPF_64_ABS64 = 2
-_R_BPF_64_NODYLD32 = 4
 _EXTERN_SECTIONS: dict[str, ExternKind] = {".ksyms": "ksym", ".kconfig": "kconfig"}
 _WORD = struct.Struct("<I")
 
@@ -123,7 +120,7 @@ class _Reader:
         data = bytearray(region.data)
         for relocation in self._elf.relocations(section):
             symbol = self._elf.symbols[relocation.symbol]
-            if relocation.type != _R_BPF_64_NODYLD32 or symbol.section == elf.SHN_UNDEF:
+            if relocation.type != elf.R_BPF_64_NODYLD32 or symbol.section == elf.SHN_UNDEF:
                 continue
             (inside,) = region.unpack(_WORD, relocation.offset, "a relocated word")
             _WORD.pack_into(data, relocation.offset, (inside + symbol.value) & 0xFFFFFFFF)
@@ -197,7 +194,7 @@ class _Reader:
         slots = [
             (relocation.offset, self._elf.symbols[relocation.symbol].name)
             for relocation in self._elf.relocations(section)
-            if relocation.type in (_R_BPF_64_64, _R_BPF_64_ABS64)
+            if relocation.type in (elf.R_BPF_64_64, elf.R_BPF_64_ABS64)
         ]
         return maps.read_maps(self._btf, self._variables.get(".maps", []), slots)
 
