@@ -103,7 +103,7 @@ def test_outside_linux_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("sys.platform", "darwin")
     found = features.probe_all()
     assert {outcome.probe for outcome in found.values()} == {Probe.NOT_SUPPORTED}
-    with pytest.raises(NotPossibleError, match=r"darwin, no Linux\. Run xdplab on Linux"):
+    with pytest.raises(NotPossibleError, match=r"darwin, not Linux\. Run xdplab on Linux"):
         features.require_kernel_engine()
 
 

@@ -37,6 +37,9 @@ def check_target(target: str) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
             return
+        # A name may be too long where its scratch file's is not.
+        with contextlib.suppress(FileNotFoundError):
+            path.stat()
         descriptor, scratch = _scratch(path)
         os.close(descriptor)
         scratch.unlink()
@@ -115,12 +118,12 @@ def _is_special(path: Path) -> bool:
     """A device, a pipe or a socket: to be written into, never to be replaced."""
     try:
         return not stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
+    except OSError:
         return False
 
 
 def _scratch(path: Path) -> tuple[int, Path]:
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    descriptor, name = tempfile.mkstemp(prefix=".xdplab-", dir=path.parent)
     return descriptor, Path(name)
 
 

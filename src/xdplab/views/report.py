@@ -1,0 +1,44 @@
+"""A suite's tables with the environment beneath, in the format that was asked for."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from xdplab.records import Document
+from xdplab.suites.table import Table
+from xdplab.views import environment
+from xdplab.views.terminal import encodable, make_console, render
+from xdplab.views.text import markdown, org
+
+FORMATS = ("terminal", "markdown", "org")
+
+
+class Report:
+    """Writes tables to stdout, one suite after the other. `text_format` is one of FORMATS."""
+
+    def __init__(self, text_format: str) -> None:
+        self._format = text_format
+
+    def show(self, tables: Sequence[Table], document: Document) -> None:
+        """Write one suite's tables, then the environment and the warnings of its document."""
+        console = make_console()
+        for table in tables:
+            if self._format == "terminal":
+                render(table, console)
+                console.print()
+            else:
+                self._write(markdown(table) if self._format == "markdown" else org(table))
+        lines = environment.lines(document)
+        if self._format == "terminal":
+            for line in lines:
+                console.print(encodable(line, console.encoding), soft_wrap=True, style="dim")
+            console.print()
+        else:
+            # Both formats have lists with a hyphen in front.
+            self._write("\n".join(f"- {line}" for line in lines) + "\n")
+        sys.stdout.flush()
+
+    @staticmethod
+    def _write(text: str) -> None:
+        sys.stdout.write(encodable(text, sys.stdout.encoding or "utf-8") + "\n")

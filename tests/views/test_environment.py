@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from xdplab import records
+from xdplab.kernel.disturbances import disturbances
+from xdplab.kernel.host import environment
+from xdplab.records import Document, Estimate, Result, RunInfo
+from xdplab.views.environment import lines, machine_lines
+
+_FACTS: dict[str, Any] = {
+    "cpu": {"model": "Xeon E5", "logical": 12, "allowed": 2},
+    "clock": {"measured_ghz": 3.5123, "now_mhz": 1200.0},
+    "smt": {"active": True},
+    "turbo": {"on": False},
+    "governor": ["performance"],
+    "virtualisation": {"active": False, "hypervisor": None},
+    "kernel": {"system": "Linux", "release": "6.18.1", "machine": "x86_64"},
+    "jit": {"enable": 1, "harden": 0},
+    "mitigations": {
+        "spectre_v2": "Mitigation: Retpolines; IBPB: conditional",
+        "retbleed": "Vulnerable",
+        "mds": "Mitigation: Clear CPU buffers",
+    },
+    "libbpf": "1.5",
+    "compiler": "clang 22",
+}
+
+
+def _result(resolution: float | None, n: int, metric: str = "cost_ns") -> Result:
+    return Result(
+        suite="s",
+        engine="kernel",
+        variant="v",
+        baseline="b",
+        parameters={},
+        metric=metric,
+        method="loops, placement matched",
+        estimate=Estimate(1.0, 0.9, 1.1, 0.95, n),
+        resolution=resolution,
+        verdict="resolved",
+    )
+
+
+def _document(**changes: Any) -> Document:
+    run = RunInfo("id", "2025-01-01T00:00:00Z", 75.0, (), "0", complete=changes.pop("done", True))
+    parts = {"environment": _FACTS, "results": (_result(0.0021, 5), _result(0.0102, 9))}
+    return Document(run, **{**parts, **changes})
+
+
+def test_three_lines_and_one_for_each_warning() -> None:
+    warning = records.Warning("smt", "SMT is\nactive", "switch it off")
+    assert lines(_document(warnings=(warning,))) == [
+        "CPU: Xeon E5, 12 CPUs (2 for us), 3.51 GHz measured, SMT on, turbo off, "
+        "governor performance, no virtual machine",
+        "Kernel: Linux 6.18.1, x86_64, JIT on, "
+        "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, built by clang 22",
+        "Method: engine kernel, loops, placement matched, 5 to 9 loads, 95 % intervals, "
+        "resolution 0.01 ns, run took 1 min 15 s",
+        "Warning [smt]: SMT is active -> switch it off",
+    ]
+
+
+def test_an_interrupted_run_says_so() -> None:
+    method = lines(_document(done=False, results=()))[2]
+    assert method == "Method: nothing was measured, run took 1 min 15 s, interrupted before its end"
+
+
+def test_resolutions_of_different_units_stay_apart() -> None:
+    mixed = (_result(0.002, 5), _result(3e4, 5, "rate_pps"), _result(None, 5))
+    assert (
+        "resolution 0.002 ns and resolution 3e+04 packets/s" in lines(_document(results=mixed))[2]
+    )
+
+
+@pytest.mark.parametrize("facts", [{}, dict.fromkeys(_FACTS)])
+def test_what_is_unknown_is_called_so(facts: dict[str, Any]) -> None:
+    cpu, kernel = machine_lines(facts)
+    assert cpu == (
+        "CPU: unknown model, unknown number of CPUs, unknown clock, SMT unknown, turbo unknown, "
+        "governor unknown, virtual or not unknown"
+    )
+    assert kernel == "Kernel: unknown, unknown machine, JIT unknown, mitigations unknown"
+
+
+def test_this_machine_and_one_that_tells_nothing(tmp_path: Path) -> None:
+    for facts in (environment(), environment(tmp_path)):
+        document = _document(environment=facts, warnings=disturbances(facts))
+        for line in lines(document):
+            assert line.isprintable()
