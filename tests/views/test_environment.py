@@ -38,7 +38,7 @@ def _result(resolution: float | None, n: int, metric: str = "cost_ns") -> Result
         baseline="b",
         parameters={},
         metric=metric,
-        method="loops, placement matched",
+        method="operation",
         estimate=Estimate(1.0, 0.9, 1.1, 0.95, n),
         resolution=resolution,
         verdict="resolved",
@@ -58,7 +58,7 @@ def test_three_lines_and_one_for_each_warning() -> None:
         "governor performance, no virtual machine",
         "Kernel: Linux 6.18.1, x86_64, JIT on, "
         "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, built by clang 22",
-        "Method: engine kernel, loops, placement matched, 5 to 9 loads, 95 % intervals, "
+        "Method: engine kernel, method operation, 5 to 9 loads, 95 % intervals, "
         "resolution 0.01 ns, run took 1 min 15 s",
         "Warning [smt]: SMT is active -> switch it off",
     ]
@@ -67,6 +67,12 @@ def test_three_lines_and_one_for_each_warning() -> None:
 def test_an_interrupted_run_says_so() -> None:
     method = lines(_document(done=False, results=()))[2]
     assert method == "Method: nothing was measured, run took 1 min 15 s, interrupted before its end"
+
+
+def test_a_clock_that_moved_shows_how_far() -> None:
+    clock = {"measured_ghz": 3.5, "measured_ghz_min": 2.9, "measured_ghz_max": 3.61}
+    facts = {**_FACTS, "clock": clock}
+    assert "3.50 GHz measured (2.90 to 3.61)" in machine_lines(facts)[0]
 
 
 def test_resolutions_of_different_units_stay_apart() -> None:

@@ -74,7 +74,9 @@ def _cpus(cpu: Mapping[str, Any]) -> str:
 def _clock(clock: Mapping[str, Any]) -> str:
     measured_ghz = clock.get("measured_ghz")
     if isinstance(measured_ghz, int | float):
-        return f"{measured_ghz:.2f} GHz measured"
+        ends = [f"{clock.get(f'measured_ghz_{end}', measured_ghz):.2f}" for end in ("min", "max")]
+        moved = f" ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else ""
+        return f"{measured_ghz:.2f} GHz measured{moved}"
     for name, label in (("now_mhz", "now"), ("max_mhz", "at most")):
         if isinstance(clock.get(name), int | float):
             return f"{clock[name] / 1000:.2f} GHz {label}"
@@ -110,8 +112,8 @@ def _first_clause(text: str) -> str:
 def _method(document: records.Document) -> str:
     measured = [result for result in document.results if result.estimate is not None]
     parts = [
-        _listed("engine", [result.engine for result in measured]),
-        " and ".join(_unique(result.method for result in measured)),
+        _listed("engine", [result.engine for result in measured]) or "nothing was measured",
+        _listed("method", [result.method for result in measured]),
         _loads([result.estimate.n for result in measured if result.estimate]),
         _levels([result.estimate.level for result in measured if result.estimate]),
         _resolution(measured),
@@ -126,7 +128,7 @@ def _unique(values: Any) -> list[str]:
 
 
 def _listed(name: str, values: Sequence[str]) -> str:
-    return f"{name} {' and '.join(_unique(values))}" if values else "nothing was measured"
+    return f"{name} {' and '.join(_unique(values))}" if values else ""
 
 
 def _loads(counts: Sequence[int]) -> str:

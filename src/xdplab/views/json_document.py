@@ -30,7 +30,7 @@ def check_target(target: str) -> None:
         return
     path = _real(target)
     tried = f"the result cannot be written to {target or 'an empty name'}"
-    if not target or path.is_dir():
+    if not target or os.path.isdir(path):  # noqa: PTH112 - a name too long is none
         raise UsageError(f"{tried}: that is no file. Give a file's path, or - for standard output")
     try:
         if _is_special(path):
