@@ -103,6 +103,7 @@ def _virtual(virtualisation: Mapping[str, Any]) -> records.Warning | None:
 def _bpf_stats(enabled: Any) -> records.Warning | None:
     if not enabled:
         return None
+    # 57 ns was measured on Linux 6.18 in a virtual machine: two clock readings and the counters.
     return records.Warning(
         "bpf-stats",
         "BPF statistics are on: they add about 57 ns to every packet",
