@@ -1,15 +1,15 @@
 """The one error tree. A message says what was tried, what happened and what to do.
 
-    XdplabError                 exit_code 3 unless said otherwise
-    ├── UsageError              2: an argument, a suite, a size or a file name is wrong
-    │   ├── ObjectError         2: an ELF object cannot be read
-    │   ├── CompileError        2: the compiler refused the source
-    │   └── FrameError          2: a frame or a capture cannot be built or read
-    ├── NotPossibleError        3: this machine, kernel or user may not do it; says the remedy
-    │   └── MissingFeatureError 3: the running kernel lacks a helper, kfunc or map type
-    ├── KernelError             3: a system call failed
-    │   └── VerifierError       3: the verifier refused a program; summary here, whole log in a file
-    └── OutputError             3: a result could not be written; says where it is kept instead
+XdplabError                 exit_code 3 unless said otherwise
+├── UsageError              2: an argument, a suite, a size or a file name is wrong
+│   ├── ObjectError         2: an ELF object cannot be read
+│   ├── CompileError        2: the compiler refused the source
+│   └── FrameError          2: a frame or a capture cannot be built or read
+├── NotPossibleError        3: this machine, kernel or user may not do it; says the remedy
+│   └── MissingFeatureError 3: the running kernel lacks a helper, kfunc or map type
+├── KernelError             3: a system call failed
+│   └── VerifierError       3: the verifier refused a program; summary here, whole log in a file
+└── OutputError             3: a result could not be written; says where it is kept instead
 """
 
 from __future__ import annotations

@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
+from typing import Any
 
 from xdplab.engines.base import Engine, LoadKey, Method, Session
-from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Result, Trial, Warning
+from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Estimate, Result, Trial, Warning
 from xdplab.stats import estimates, quads
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite, Values
 
@@ -38,7 +39,7 @@ Progress = Callable[[str, float], None]
 
 
 class Stop:
-    """Whether the user asked to end (SIGINT or SIGTERM): set by a handler, looked at between quads."""
+    """Whether SIGINT or SIGTERM asked to end: a handler sets it, it is looked at between quads."""
 
     def __init__(self) -> None:
         self.asked = False
@@ -46,7 +47,7 @@ class Stop:
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
         """Let signals set this flag instead of raising; a second one ends the process as usual."""
-        previous = {}
+        previous: dict[int, Any] = {}
 
         def ask(number: int, _frame: FrameType | None) -> None:
             self.asked = True
@@ -113,9 +114,7 @@ def run_suite(
         warnings += _warnings(suite, group, records)
         if stop.asked:
             break
-    return SuiteOutcome(
-        tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz)
-    )
+    return SuiteOutcome(tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz))
 
 
 def _measure(
@@ -254,7 +253,7 @@ def _results(
     by_measure = {id(record.measure): record for record in records}
     twins = [record for record in records if record.measure.variant == TWIN and record.points]
     resolution = max(
-        (estimates.resolution(_estimate(group, record)) for record in twins), default=None
+        (estimates.resolution(_estimate(record)) for record in twins), default=None
     )
     if resolution == float("inf"):
         resolution = None
@@ -267,7 +266,7 @@ def _results(
         elif not record.points:
             note, verdict = "stopped before it was measured", WITHIN_NOISE
         else:
-            figure = _estimate(group, record)
+            figure = _estimate(record)
             verdict = estimates.verdict(figure, resolution)
         results.append(
             Result(
@@ -289,7 +288,7 @@ def _results(
     return results
 
 
-def _estimate(group: Group, record: _Record) -> estimates.Estimate:
+def _estimate(record: _Record) -> Estimate:
     return estimates.estimate(record.points, quantum=1 / record.operations)
 
 
@@ -309,8 +308,8 @@ def _warnings(suite: Suite, group: Group, records: Sequence[_Record]) -> list[Wa
                 same = once.measure.parameters == twice.measure.parameters
                 names = once.measure.variant == once_name and twice.measure.variant == twice_name
                 if same and names and once.points and twice.points:
-                    once_ns = _estimate(group, once).point
-                    ratio = _estimate(group, twice).point / once_ns if once_ns > 0 else 0.0
+                    once_ns = _estimate(once).point
+                    ratio = _estimate(twice).point / once_ns if once_ns > 0 else 0.0
                     if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
                         found.append(_not_linear(suite, once.measure, ratio))
     return found

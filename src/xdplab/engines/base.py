@@ -71,14 +71,17 @@ class Outcome:
 class Timer(Protocol):
     """One timed call of one subject where it is placed now."""
 
-    operations_per_call: int
-    """How many operations (or packets) the returned time is for."""
+    @property
+    def operations_per_call(self) -> int:
+        """How many operations (or packets) the returned time is for."""
 
-    interrupted: int
-    """Calls so far that a signal cut short; they were made again."""
+    @property
+    def interrupted(self) -> int:
+        """Calls so far that a signal cut short; they were made again."""
 
-    duration_ns: int | None
-    """The kernel's own whole nanoseconds per run in the last call, if the engine has them."""
+    @property
+    def duration_ns(self) -> int | None:
+        """The kernel's own whole nanoseconds per run in the last call, if the engine has them."""
 
     def __call__(self) -> int:
         """Time one call: whole nanoseconds for all its operations."""
@@ -87,11 +90,13 @@ class Timer(Protocol):
 class Session(Protocol):
     """Subjects made ready on an engine. Use as a context manager: leaving gives all up."""
 
-    missing: Mapping[str, str]
-    """Subjects that this machine cannot run, by key, with the reason in a sentence."""
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Subjects that this machine cannot run, by key, with the reason in a sentence."""
 
-    capacity: int | None
-    """How many programs (load keys) may be placed at once; None for any number."""
+    @property
+    def capacity(self) -> int | None:
+        """How many programs (load keys) may be placed at once; None for any number."""
 
     def place(self, keys: Sequence[str]) -> None:
         """Load these subjects' programs anew, placed as alike as the engine can make it."""
@@ -108,7 +113,7 @@ class Session(Protocol):
     def run(self, key: str) -> Outcome:
         """Run the subject's program once on its frame."""
 
-    def read_global(self, key: str, name: str) -> int | bytes:
+    def read_global(self, key: str, name: str) -> int | float | bytes:
         """A global variable of the subject's object as the last run left it."""
 
     def clock_ghz(self) -> float | None:
@@ -130,7 +135,9 @@ class Session(Protocol):
 class Engine(Protocol):
     """Where programs run. `name` is that of the result document: kernel, user, ..."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """As in the result document."""
 
     def open(self, subjects: Sequence[Subject], method: Method) -> Session:
         """Make subjects ready. NotPossibleError where this engine cannot work here at all."""

@@ -67,7 +67,7 @@ class ScriptedSession:
     def run(self, key: str) -> Outcome:
         return Outcome(self._subjects[key].action, self._subjects[key].frame.data)
 
-    def read_global(self, key: str, name: str) -> int | bytes:
+    def read_global(self, key: str, name: str) -> int | float | bytes:
         return self._engine.globals[name]
 
     def clock_ghz(self) -> float | None:

@@ -243,7 +243,9 @@ def prog_load(
     except OSError as error:
         if log_buffer is None:
             raise
-        raise OSError(error.errno, error.strerror, log_buffer.value.decode(errors="replace")) from None
+        raise OSError(
+            error.errno, error.strerror, log_buffer.value.decode(errors="replace")
+        ) from None
     return fd, log_buffer.value.decode(errors="replace") if log_buffer is not None else ""
 
 

@@ -91,7 +91,9 @@ def require_kernel_engine() -> None:
 def _on_linux(function: Callable[[], ProbeOutcome]) -> ProbeOutcome:
     if sys.platform != "linux":
         return ProbeOutcome(
-            Probe.NOT_SUPPORTED, f"this is {sys.platform}, not Linux", "run xdplab on Linux, as root"
+            Probe.NOT_SUPPORTED,
+            f"this is {sys.platform}, not Linux",
+            "run xdplab on Linux, as root",
         )
     try:
         return function()

@@ -12,6 +12,7 @@ import errno
 import mmap
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from types import TracebackType
 from typing import Any
 
@@ -46,17 +47,14 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
 }
 _PRINT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
-_loaded: ctypes.CDLL | None = None
 _messages: list[str] = []
 # ctypes frees a callback that nobody holds; libbpf keeps its address for good.
 _callbacks: list[object] = []
 
 
+@cache
 def library() -> ctypes.CDLL:
     """The system's libbpf; NotPossibleError with the remedy where there is none."""
-    global _loaded
-    if _loaded is not None:
-        return _loaded
     try:
         lib = ctypes.CDLL(_LIBRARY, use_errno=True)
     except OSError as error:
@@ -80,7 +78,6 @@ def library() -> ctypes.CDLL:
     callback = _PRINT_FUNCTION(capture)
     _callbacks.append(callback)
     lib.libbpf_set_print(callback)
-    _loaded = lib
     return lib
 
 
@@ -283,8 +280,8 @@ class LoadedObject:
         room = ctypes.c_char * variable.size_bytes
         return room.from_buffer(view, variable.offset_bytes)
 
-    def read(self, name: str) -> int | bytes:
-        """A global variable's present value: int for integers, else bytes."""
+    def read(self, name: str) -> int | float | bytes:
+        """A global variable's present value: a number where its type is one, else bytes."""
         return self._global(name).decode(self.memory_of(name).raw)
 
     def _view(self, map_name: str) -> mmap.mmap:

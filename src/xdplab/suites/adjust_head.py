@@ -105,11 +105,8 @@ def _notes(spec: ObjectSpec, engine: Engine) -> tuple[str, ...]:
         1: "this kernel does not clear the bytes that adjust_head exposes",
         2: "this kernel clears the bytes that adjust_head exposes",
     }
-    return (
-        "Probe (a pattern written, hidden, exposed, read): "
-        + says.get(found if isinstance(found, int) else 0, "neither the pattern nor zeros came back")
-        + ".",
-    )
+    answer = says.get(found if isinstance(found, int) else 0, "neither pattern nor zeros came back")
+    return (f"Probe (a pattern written, hidden, exposed, read): {answer}.",)
 
 
 def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, int]]) -> Group:
@@ -173,7 +170,7 @@ def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
     rows: list[Row] = []
     for size in results.values_of("size_bytes"):
         for variant in (HELPER, CONSTANT, WORDS):
-            net = results.find(variant, baseline=EMPTY, size_bytes=size)
+            net = results.find(variant, {"size_bytes": size}, baseline=EMPTY)
             if net is None:
                 continue
             rows.append(_row(results, net, variant, size))
@@ -197,8 +194,8 @@ def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
 
 
 def _row(results: Results, net: Result, variant: str, size: int) -> Row:
-    over = results.find(variant, baseline=HELPER, size_bytes=size)
-    gross = results.find(variant, metric="gross_ns", method=Method.PACKET, size_bytes=size)
+    over = results.find(variant, {"size_bytes": size}, baseline=HELPER)
+    gross = results.find(variant, {"size_bytes": size}, metric="gross_ns", method=Method.PACKET)
     published = PUBLISHED_NS.get(size)
     cells: tuple[Cell, ...] = (
         size if variant == HELPER else None,
@@ -215,9 +212,9 @@ def _row(results: Results, net: Result, variant: str, size: int) -> Row:
 
 
 def _reading(results: Results) -> Iterator[str]:
-    call = results.find(CALL, baseline=EMPTY)
+    call = results.find(CALL, {}, baseline=EMPTY)
     twin = next((r for r in results.all() if r.variant == TWIN and r.baseline == HELPER), None)
-    loop = results.find(EMPTY, metric="gross_ns", method=Method.OPERATION)
+    loop = results.find(EMPTY, {}, metric="gross_ns", method=Method.OPERATION)
     parts = []
     if loop and loop.estimate:
         parts.append(f"a turn of the empty loop costs {loop.estimate.point:.2f} ns")
@@ -235,7 +232,7 @@ def _reading(results: Results) -> Iterator[str]:
 
 def _selftest_lines(results: Results) -> Iterator[str]:
     for size in results.values_of("size_bytes"):
-        gross = results.find(HELPER, metric="gross_ns", method=Method.PACKET, size_bytes=size)
+        gross = results.find(HELPER, {"size_bytes": size}, metric="gross_ns", method=Method.PACKET)
         if gross and gross.kernel_duration_ns is not None:
             yield f"run adjust head with size {size} cost {gross.kernel_duration_ns} ns"
 
@@ -243,9 +240,7 @@ def _selftest_lines(results: Results) -> Iterator[str]:
 SUITE = Suite(
     name="adjust-head",
     title="what bpf_xdp_adjust_head costs, and clearing what it exposes",
-    options=(
-        Option("sizes", SIZES, "bytes that adjust-head exposes and hides again"),
-    ),
+    options=(Option("sizes", SIZES, "bytes that adjust-head exposes and hides again"),),
     plan=_plan,
     tables=_tables,
 )

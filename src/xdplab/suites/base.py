@@ -93,19 +93,23 @@ class Results:
     def find(
         self,
         variant: str,
+        parameters: Mapping[str, int | str],
+        *,
         metric: str = "cost_ns",
         baseline: str | None = None,
         method: Method | None = None,
-        **parameters: int | str,
     ) -> Result | None:
-        """The result of that variant, or None. `baseline` None: whichever it has."""
+        """The result of that variant with just these parameters, or None.
+
+        `baseline` and `method` None: whichever it has.
+        """
         for result in self._results:
             if (
                 result.variant == variant
                 and result.metric == metric
                 and (baseline is None or result.baseline == baseline)
                 and (method is None or result.method == method.value)
-                and dict(result.parameters) == parameters
+                and dict(result.parameters) == dict(parameters)
             ):
                 return result
         return None
@@ -141,7 +145,5 @@ def choose_suites(names: Sequence[str]) -> list[Suite]:
     suites = find_suites()
     unknown = [name for name in names if name not in suites]
     if unknown:
-        raise UsageError(
-            f"there is no suite {unknown[0]!r}. The suites are: {', '.join(suites)}"
-        )
+        raise UsageError(f"there is no suite {unknown[0]!r}. The suites are: {', '.join(suites)}")
     return [suites[name] for name in dict.fromkeys(names)] if names else list(suites.values())

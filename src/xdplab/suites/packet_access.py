@@ -9,11 +9,10 @@ and "over the row above" as the published table has it. Beyond it: the ways that
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdplab.engines.base import XDP_DROP, XDP_TX, Engine, Method, Subject
-from xdplab.errors import UsageError
-from xdplab.packets.frame import PACKETS, Frame, udp_frame
+from xdplab.packets.frame import ETHERNET_BYTES, PACKETS, Frame, udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
 from xdplab.records import Estimate, Result
@@ -54,7 +53,9 @@ ONE_CALL, TWO_CALLS = "parse-ip/load-bytes-1", "parse-ip/load-bytes-2"
 
 ROWS = (
     Access(NO_TOUCH, "no touch", "no_touch", published=("37.8", "")),
-    Access("read-data", "read the Ethernet header", "read_data", NO_TOUCH, published=("40.0", "+2.2")),
+    Access(
+        "read-data", "read the Ethernet header", "read_data", NO_TOUCH, published=("40.0", "+2.2")
+    ),
     Access(DPA, "parse IP, direct access", "parse_ip_dpa", "read-data", published=("41.5", "+1.5")),
     Access(ONE_CALL, "parse IP, load_bytes, one call", "parse_ip_load_bytes_1", DPA),
     Access(
@@ -64,7 +65,9 @@ ROWS = (
         ONE_CALL,
         published=("65.3", "+23.8 over direct access"),
     ),
-    Access("parse-ip/dynptr-slice-1", "parse IP, dynptr, one slice", "parse_ip_dynptr_slice_1", DPA),
+    Access(
+        "parse-ip/dynptr-slice-1", "parse IP, dynptr, one slice", "parse_ip_dynptr_slice_1", DPA
+    ),
     Access(
         "parse-ip/dynptr-slice-2",
         "parse IP, dynptr, two slices",
@@ -83,33 +86,64 @@ ROWS = (
     ),
 )
 
-Layout = tuple[str, int]
-"""Packet kind and frame bytes."""
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A frame to measure on: packet kind, frame bytes, and the linear part where it is set."""
+
+    packet: str
+    frame_bytes: int
+    linear_bytes: int | None = None
+
+    @property
+    def parameters(self) -> dict[str, int | str]:
+        """As they stand in the document."""
+        known: dict[str, int | str] = {"packet": self.packet, "frame_bytes": self.frame_bytes}
+        return known if self.linear_bytes is None else known | {"linear_bytes": self.linear_bytes}
+
+    @property
+    def frame(self) -> Frame:
+        """The frame itself."""
+        return replace(udp_frame(self.packet, self.frame_bytes), linear_bytes=self.linear_bytes)
+
+    def key(self, variant: str) -> str:
+        """The subject's key for a variant on this frame."""
+        return f"{variant}/{self.packet}/{self.frame_bytes}/{self.linear_bytes}"
 
 
-def _key(variant: str, layout: Layout) -> str:
-    return f"{variant}/{layout[0]}/{layout[1]}"
+OUT_OF_REACH = {
+    DPA: "out of reach",
+    # It moves the headers once and for all, so that repeats on one frame would time nothing.
+    "parse-ip/pull-data": "not repeatable",
+}
+"""Rows that say nothing where all behind the Ethernet header lies in frags, and why."""
 
 
-def _parameters(layout: Layout) -> dict[str, int | str]:
-    return {"packet": layout[0], "frame_bytes": layout[1]}
+def _layouts(sizes: Sequence[int]) -> list[Layout]:
+    """The first size is the main one: every packet kind comes in it."""
+    return [
+        *(Layout(PACKETS[0], size) for size in sizes),
+        Layout(PACKETS[0], sizes[-1], linear_bytes=ETHERNET_BYTES),
+        *(Layout(packet, sizes[0]) for packet in PACKETS[1:]),
+    ]
+
+
+def _rows_on(layout: Layout) -> list[Access]:
+    split = layout.linear_bytes is not None
+    return [row for row in ROWS if not (split and row.variant in OUT_OF_REACH)]
 
 
 def _plan(values: Values, engine: Engine) -> Plan:
     sizes = tuple(dict.fromkeys(values["frame-sizes"]))
-    if not sizes:
-        raise UsageError("--frame-sizes is empty; give at least one size, such as 64")
     spec = shipped_object("packet_access")
-    main: Layout = (PACKETS[0], sizes[0])
-    layouts = [(PACKETS[0], size) for size in sizes]
-    layouts += [(packet, sizes[0]) for packet in PACKETS[1:]]
-    frames = {layout: udp_frame(*layout) for layout in layouts}
-    subjects = [
-        _subject(spec, row, layout, frame) for layout, frame in frames.items() for row in ROWS
-    ]
+    layouts = _layouts(sizes)
+    subjects = []
+    for layout in layouts:
+        frame = layout.frame
+        subjects += [_subject(spec, row, layout, frame) for row in _rows_on(layout)]
     dpa = next(row for row in ROWS if row.variant == DPA)
-    subjects.append(_subject(spec, dpa, main, frames[main], TWIN, instance=1))
-    return Plan((Group(Method.PACKET, subjects, tuple(_measures(layouts, main)), share=1.0),))
+    subjects.append(_subject(spec, dpa, layouts[0], layouts[0].frame, TWIN, instance=1))
+    return Plan((Group(Method.PACKET, subjects, tuple(_measures(layouts)), share=1.0),))
 
 
 def _subject(
@@ -121,7 +155,7 @@ def _subject(
     instance: int = 0,
 ) -> Subject:
     return Subject(
-        _key(variant or row.variant, layout),
+        layout.key(variant or row.variant),
         spec,
         row.program,
         frame,
@@ -130,60 +164,72 @@ def _subject(
     )
 
 
-def _measures(layouts: Sequence[Layout], main: Layout) -> Iterator[Measure]:
-    yield Measure(TWIN, _key(TWIN, main), _parameters(main), DPA, _key(DPA, main))
+def _measures(layouts: Sequence[Layout]) -> Iterator[Measure]:
+    main = layouts[0]
+
+    def against(variant: str, layout: Layout, baseline: str) -> Measure:
+        return Measure(
+            variant, layout.key(variant), layout.parameters, baseline, layout.key(baseline)
+        )
+
+    yield against(TWIN, main, DPA)
     for layout in layouts:
-        yield Measure(NO_TOUCH, _key(NO_TOUCH, layout), _parameters(layout))
-        for row in ROWS:
-            if row.variant == NO_TOUCH:
-                continue
-            key = _key(row.variant, layout)
-            yield Measure(
-                row.variant, key, _parameters(layout), NO_TOUCH, _key(NO_TOUCH, layout)
-            )
-            if layout == main and row.above not in (None, NO_TOUCH):
-                above = str(row.above)
-                yield Measure(row.variant, key, _parameters(layout), above, _key(above, main))
-    yield Measure(TWO_CALLS, _key(TWO_CALLS, main), _parameters(main), DPA, _key(DPA, main))
+        yield Measure(NO_TOUCH, layout.key(NO_TOUCH), layout.parameters)
+        for row in _rows_on(layout):
+            if row.variant != NO_TOUCH:
+                yield against(row.variant, layout, NO_TOUCH)
+            if layout == main and row.above not in {None, NO_TOUCH}:
+                yield against(row.variant, layout, str(row.above))
+    yield against(TWO_CALLS, main, DPA)
 
 
 def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
     sizes = results.values_of("frame_bytes")
     if not sizes:
         return []
-    main: Layout = (PACKETS[0], sizes[0])
-    tables = [_main_table(results, main, notes)]
-    if len(sizes) > 1:
-        tables.append(
-            _cross_table(
-                results,
-                f"over no touch by frame size, {PACKETS[0]}",
-                [(PACKETS[0], size) for size in sizes],
-                [f"{size} B" for size in sizes],
-                "Frames larger than a page lie in frags behind the linear part.",
-            )
-        )
-    tables.append(
+    layouts = _layouts(sizes)
+    main = layouts[0]
+    by_size = [layout for layout in layouts if layout.packet == main.packet]
+    by_packet = [layout for layout in layouts if layout.frame_bytes == main.frame_bytes]
+    by_packet = [layout for layout in by_packet if layout.linear_bytes is None]
+    return [
+        _main_table(results, main, notes),
         _cross_table(
             results,
-            f"over no touch by packet, {sizes[0]} B",
-            [(packet, sizes[0]) for packet in PACKETS],
-            list(PACKETS),
-            "A VLAN tag (vlan: one, qinq: two) is one more call or slice in the rows of two.",
-        )
-    )
-    return tables
+            f"over no touch by frame size, {main.packet}",
+            by_size,
+            [
+                f"{layout.frame_bytes} B" + (", split" if layout.linear_bytes else "")
+                for layout in by_size
+            ],
+            (
+                "Frames larger than a page lie in frags behind the linear part; split: all behind "
+                "the Ethernet header does.",
+                "out of reach: direct access ends with the linear part. not repeatable: pull_data "
+                "moves the headers once, later repeats find them there; its other figures are for "
+                "headers that are linear already.",
+            ),
+        ),
+        _cross_table(
+            results,
+            f"over no touch by packet, {main.frame_bytes} B",
+            by_packet,
+            [layout.packet for layout in by_packet],
+            ("A VLAN tag (vlan: one, qinq: two) is one more call or slice in the rows of two.",),
+        ),
+    ]
 
 
 def _main_table(results: Results, main: Layout, notes: Sequence[str]) -> Table:
-    where = _parameters(main)
-    base = results.find(NO_TOUCH, metric="gross_ns", **where)
+    where = main.parameters
+    base = results.find(NO_TOUCH, where, metric="gross_ns")
     rows = []
     for row in ROWS:
-        result = base if row.variant == NO_TOUCH else results.find(row.variant, baseline=NO_TOUCH, **where)
-        if result is None:
-            continue
-        rows.append(_main_row(results, row, result, base, where))
+        result = base
+        if row.variant != NO_TOUCH:
+            result = results.find(row.variant, where, baseline=NO_TOUCH)
+        if result is not None:
+            rows.append(_main_row(results, row, result, base, where))
     columns = (
         Column("program"),
         Column("per packet", "ns"),
@@ -194,7 +240,7 @@ def _main_table(results: Results, main: Layout, notes: Sequence[str]) -> Table:
         Column("published step", "ns"),
     )
     return Table(
-        f"packet access, {main[0]}, {main[1]} B",
+        f"packet access, {main.packet}, {main.frame_bytes} B",
         columns,
         rows,
         (*notes, *_reading(results, where)),
@@ -212,7 +258,7 @@ def _main_row(
     over = above = None
     if row.variant != NO_TOUCH:
         over = Figure.of(result, signed=True)
-        step = results.find(row.variant, baseline=row.above, **where)
+        step = results.find(row.variant, where, baseline=row.above)
         above = Figure.of(step, signed=True) if step else None
         if gross and result.estimate:
             gross = estimates.total(gross, result.estimate)
@@ -239,8 +285,8 @@ def _millions_per_second(per_packet_ns: Estimate) -> Estimate:
 
 
 def _reading(results: Results, where: dict[str, int | str]) -> Iterator[str]:
-    one = results.find(ONE_CALL, baseline=DPA, **where)
-    two = results.find(TWO_CALLS, baseline=DPA, **where)
+    one = results.find(ONE_CALL, where, baseline=DPA)
+    two = results.find(TWO_CALLS, where, baseline=DPA)
     if one and two and one.estimate and two.estimate:
         times = estimates.ratio(two.estimate, one.estimate)
         if times:
@@ -255,21 +301,28 @@ def _reading(results: Results, where: dict[str, int | str]) -> Iterator[str]:
 
 
 def _cross_table(
-    results: Results, title: str, layouts: Sequence[Layout], headings: Sequence[str], note: str
+    results: Results,
+    title: str,
+    layouts: Sequence[Layout],
+    headings: Sequence[str],
+    notes: Sequence[str],
 ) -> Table:
     rows = []
     for row in ROWS:
         if row.variant == NO_TOUCH:
             continue
         cells: list[Cell] = [row.title]
-        notes = set()
+        why = set()
         for layout in layouts:
-            result = results.find(row.variant, baseline=NO_TOUCH, **_parameters(layout))
+            result = results.find(row.variant, layout.parameters, baseline=NO_TOUCH)
+            if result is None and layout.linear_bytes is not None:
+                cells.append(OUT_OF_REACH.get(row.variant))
+                continue
             cells.append(Figure.of(result, digits=1, signed=True) if result else None)
-            notes.add(result.note if result else "")
-        rows.append(Row(cells, note=notes.pop() if len(notes) == 1 else ""))
+            why.add(result.note if result else "")
+        rows.append(Row(cells, note=why.pop() if len(why) == 1 else ""))
     columns = (Column("program"), *(Column(heading, "ns") for heading in headings))
-    return Table(title, columns, rows, (note,))
+    return Table(title, columns, rows, notes)
 
 
 SUITE = Suite(
