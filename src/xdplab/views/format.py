@@ -23,7 +23,7 @@ _MORE_DIGITS = 4
 
 @dataclass(frozen=True, slots=True)
 class FigureText:
-    """A figure's parts, so that a view may stack them; `mark` is "" on a resolved figure."""
+    """A figure's parts, so that a view may stack them; `mark` is "" unless it is noise."""
 
     point: str
     interval: str
@@ -52,7 +52,8 @@ def figure_text(figure: Figure) -> FigureText:
         high = text(estimate.high, decimal.ROUND_CEILING)
         interval = f"[{low}, {high}]"
     point = text(estimate.point, decimal.ROUND_HALF_EVEN)
-    return FigureText(point, interval, "" if figure.resolved else WITHIN_NOISE)
+    # Without an interval it was not judged; saying so once is enough.
+    return FigureText(point, interval, WITHIN_NOISE if known and not figure.resolved else "")
 
 
 def _rounded(value: float, digits: int, rounding: str = decimal.ROUND_HALF_EVEN) -> decimal.Decimal:
