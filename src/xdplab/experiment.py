@@ -47,11 +47,11 @@ class Stop:
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
         """Let signals set this flag instead of raising; a second one ends the process as usual."""
-        previous: dict[int, Any] = {}
+        previous: dict[signal.Signals, Any] = {}
 
         def ask(number: int, _frame: FrameType | None) -> None:
             self.asked = True
-            signal.signal(number, previous[number])
+            signal.signal(number, previous[signal.Signals(number)])
 
         for number in (signal.SIGINT, signal.SIGTERM):
             previous[number] = signal.getsignal(number)

@@ -13,7 +13,6 @@ import click
 
 from xdplab import __version__
 from xdplab.engines.base import Engine
-from xdplab.errors import XdplabError
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
@@ -56,7 +55,13 @@ def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-@click.command()
+def _suite_list() -> str:
+    # A line that is only a backspace keeps click from folding the lines behind it.
+    names = [f"  {suite.name}: {suite.title}" for suite in find_suites().values()]
+    return "\n".join(["\b", "Suites:", *names])
+
+
+@click.command(epilog=_suite_list())
 @click.argument("suite", nargs=-1)
 @click.option(
     "--time",
@@ -116,18 +121,12 @@ def command(
 
 
 def _engine() -> Engine:
-    # Only here does anything of Linux get imported.
-    if sys.platform == "linux":
-        from xdplab.kernel.features import require_kernel_engine
+    # Imported here, since nothing of Linux may be imported before it is asked for.
+    from xdplab.engines.kernel import KernelEngine
+    from xdplab.kernel.features import require_kernel_engine
 
-        require_kernel_engine()
-        from xdplab.engines.kernel import KernelEngine
-
-        return KernelEngine()
-    raise XdplabError(
-        f"xdplab measures the running Linux kernel, and this is {sys.platform}. "
-        "Run it on Linux, as root"
-    )
+    require_kernel_engine()
+    return KernelEngine()
 
 
 class _Run:

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats as scipy_stats
 
 from xdplab.records import RESOLVED, WITHIN_NOISE, Estimate
 
@@ -54,6 +53,9 @@ def estimate(points: Sequence[float], quantum: float, level: float = LEVEL) -> E
 
 
 def _bootstrap(values: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
+    # Half a second to import, which only who has measured something should wait for.
+    from scipy import stats as scipy_stats
+
     interval = scipy_stats.bootstrap(
         (values,),
         np.median,

@@ -240,7 +240,7 @@ def _selftest_lines(results: Results) -> Iterator[str]:
 SUITE = Suite(
     name="adjust-head",
     title="what bpf_xdp_adjust_head costs, and clearing what it exposes",
-    options=(Option("sizes", SIZES, "bytes that adjust-head exposes and hides again"),),
+    options=(Option("sizes", SIZES, "bytes to expose and to hide again"),),
     plan=_plan,
     tables=_tables,
 )

@@ -329,7 +329,7 @@ SUITE = Suite(
     name="packet-access",
     title="how a program reads its packet, and what each way costs",
     options=(
-        Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes for packet-access, without FCS"),
+        Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes, without the FCS"),
     ),
     plan=_plan,
     tables=_tables,

@@ -1,0 +1,78 @@
+"""What all tests share: who may use the kernel, and proof that nothing is left in it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from xdplab.errors import NotPossibleError
+
+
+def _why_no_kernel() -> str:
+    if sys.platform != "linux":
+        return f"this is {sys.platform}, not Linux"
+    from xdplab.kernel.features import require_kernel_engine
+
+    try:
+        require_kernel_engine()
+    except NotPossibleError as error:
+        return str(error)
+    return ""
+
+
+WHY_NO_KERNEL = _why_no_kernel()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "needs_kernel: loads programs into the running kernel; skips where it may not"
+    )
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if WHY_NO_KERNEL:
+        for item in items:
+            if item.get_closest_marker("needs_kernel"):
+                item.add_marker(pytest.mark.skip(reason=WHY_NO_KERNEL))
+
+
+def kernel_descriptors() -> list[str]:
+    """This process's descriptors of BPF objects and network namespaces, as /proc names them."""
+    names = []
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            name = os.readlink(entry)
+        except OSError:
+            continue
+        if name.startswith(("anon_inode:bpf", "net:[")):
+            names.append(name)
+    return sorted(names)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _nothing_left_in_kernel() -> Iterator[None]:
+    """A module that leaves a program, map, link or namespace behind fails."""
+    if WHY_NO_KERNEL:
+        yield
+        return
+    from xdplab.kernel import bpf
+
+    before = bpf.live_ids()
+    descriptors = kernel_descriptors()
+    yield
+    gc.collect()
+    assert kernel_descriptors() == descriptors
+    # The kernel frees programs and links a little after their last descriptor.
+    until = time.monotonic() + 2
+    while True:
+        left = {kind: ids - before[kind] for kind, ids in bpf.live_ids().items()}
+        if not any(left.values()) or time.monotonic() > until:
+            break
+        time.sleep(0.05)
+    assert not any(left.values()), f"left in the kernel: {left}"
