@@ -33,7 +33,8 @@ def estimate(points: Sequence[float], quantum: float, level: float = LEVEL) -> E
     them in the same unit: an interval narrower than the clock's own step is widened to it.
     ValueError without points.
     """
-    values = np.asarray(points, dtype=np.float64)
+    # Sorted: resampling draws places, and the order of trials must not decide the interval.
+    values = np.sort(np.asarray(points, dtype=np.float64))
     if values.size == 0:
         raise ValueError("an estimate needs at least one trial")
     point = float(np.median(values))
