@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from xdplab.errors import NotPossibleError
-from xdplab.kernel import bpf, features
+from xdplab.kernel import bpf, features, kernel_btf
 from xdplab.kernel.features import Probe, ProbeOutcome
 
 _ROOT_MAP = "         0          0 4294967295\n"
@@ -148,11 +148,11 @@ def _raw_btf(order: str, kind: int, linkage: int) -> bytes:
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_functions_in_btf(order: str) -> None:
     function = _raw_btf(order, 12, 1)
-    assert features.btf_has_function(function, "wanted")
-    assert not features.btf_has_function(function, "want")
-    assert not features.btf_has_function(function, "size")
+    assert kernel_btf.btf_has_function(function, "wanted")
+    assert not kernel_btf.btf_has_function(function, "want")
+    assert not kernel_btf.btf_has_function(function, "size")
     # A typedef of that name is no function.
-    assert not features.btf_has_function(_raw_btf(order, 8, 0), "wanted")
+    assert not kernel_btf.btf_has_function(_raw_btf(order, 8, 0), "wanted")
 
 
 def test_everything_on_this_machine() -> None:

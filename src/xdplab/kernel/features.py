@@ -11,14 +11,13 @@ import errno
 import functools
 import os
 import re
-import struct
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from xdplab.errors import NotPossibleError, XdplabError
-from xdplab.kernel import bpf
+from xdplab.kernel import bpf, kernel_btf
 from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 
 KFUNCS = ("bpf_dynptr_from_xdp", "bpf_dynptr_slice", "bpf_xdp_pull_data")
@@ -30,7 +29,6 @@ _AS_ROOT = (
 )
 _STATUS = Path("/proc/self/status")
 _UID_MAP = Path("/proc/self/uid_map")
-_BTF = Path("/sys/kernel/btf/vmlinux")
 
 # Bit numbers in CapEff, from linux/capability.h.
 _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}
@@ -38,7 +36,6 @@ _CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21, "CAP_BPF": 39}
 _PASS = bytes.fromhex("b700000002000000 9500000000000000")
 _ENOTSUPP = 524
 _REFUSED = frozenset({errno.EINVAL, errno.EOPNOTSUPP, _ENOTSUPP})
-_BTF_KIND_FUNC = 12
 
 
 class Probe(enum.Enum):
@@ -188,15 +185,15 @@ def _libbpf() -> ProbeOutcome:
 
 
 def _btf() -> ProbeOutcome:
-    if not _BTF.exists():
+    if not kernel_btf.VMLINUX.exists():
         return ProbeOutcome(
             Probe.NOT_SUPPORTED,
-            f"{_BTF} is not there",
+            f"{kernel_btf.VMLINUX} is not there",
             "a kernel with CONFIG_DEBUG_INFO_BTF has it",
         )
-    with _BTF.open("rb") as file:
+    with kernel_btf.VMLINUX.open("rb") as file:
         file.read(1)
-    return _supported(f"{_BTF} is readable")
+    return _supported(f"{kernel_btf.VMLINUX} is readable")
 
 
 def _jit() -> ProbeOutcome:
@@ -289,37 +286,13 @@ def _kfunc(name: str) -> ProbeOutcome:
         return ProbeOutcome(
             Probe.UNKNOWN, f"it is looked up in the kernel's BTF, and {base.reason}"
         )
-    if btf_has_function(_BTF.read_bytes(), name):
+    if kernel_btf.has_function(name):
         return _supported("the kernel's BTF has it as a function; only that was looked at")
     return ProbeOutcome(
         Probe.NOT_SUPPORTED,
         f"the kernel's BTF has no function {name}; only that was looked at",
         "a newer kernel may have it",
     )
-
-
-def btf_has_function(btf: bytes, name: str) -> bool:
-    """Whether raw BTF (`struct btf_header` first) has a BTF_KIND_FUNC of that name."""
-    order = "<" if btf[:2] == b"\x9f\xeb" else ">"
-    header_bytes, types, types_bytes, strings, strings_bytes = struct.unpack_from(
-        f"{order}5I", btf, 4
-    )
-    types += header_bytes
-    strings += header_bytes
-    wanted = b"\0" + name.encode() + b"\0"
-    place = btf.find(wanted, strings, strings + strings_bytes)
-    if place < 0:
-        return False
-    # A type begins with name_off and info, where info is kind << 24 | linkage (static, global,
-    # extern). Searching for these eight bytes spares walking 100,000 types.
-    for linkage in range(3):
-        record = struct.pack(f"{order}2I", place + 1 - strings, _BTF_KIND_FUNC << 24 | linkage)
-        at = btf.find(record, types, types + types_bytes)
-        while at >= 0:
-            if (at - types) % 4 == 0:
-                return True
-            at = btf.find(record, at + 1, types + types_bytes)
-    return False
 
 
 _PROBES: Mapping[str, Callable[[], ProbeOutcome]] = {

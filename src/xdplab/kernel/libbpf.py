@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from xdplab.errors import KernelError, NotPossibleError, UsageError
-from xdplab.kernel import bpf
-from xdplab.kernel.verifier import refusal
+from xdplab.kernel import bpf, kernel_btf
+from xdplab.kernel.verifier import missing_feature, refusal
 from xdplab.program import GlobalSpec, ObjectSpec
 
 _LIBRARY = "libbpf.so.1"
@@ -145,6 +145,8 @@ class LoadedObject:
             raise UsageError(
                 f"{spec.name} has no program {name!r}. It has: {', '.join(spec.programs)}"
             )
+        for name in sorted(wanted):
+            _require_kfuncs(spec, name)
         self._messages_before = len(_messages)
         self._logs: dict[str, ctypes.Array[ctypes.c_char]] = {}
         self._views: dict[str, mmap.mmap] = {}
@@ -313,6 +315,24 @@ class LoadedObject:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _require_kfuncs(spec: ObjectSpec, program: str) -> None:
+    """MissingFeatureError for a weak kfunc that this kernel lacks.
+
+    libbpf leaves a call of number 0 in its place, and the verifier's words for what follows
+    from that name neither the kfunc nor the cause.
+    """
+    for relocation in spec.programs[program].relocations:
+        extern = spec.externs.get(relocation.symbol)
+        if relocation.kind != "extern" or extern is None or extern.kind != "kfunc":
+            continue
+        try:
+            known = kernel_btf.has_function(extern.name)
+        except OSError:
+            return
+        if not known:
+            raise missing_feature(f"loading program {program} of {spec.name}", extern.name)
 
 
 def _subprogram_starts(insns: bytes) -> Sequence[int]:

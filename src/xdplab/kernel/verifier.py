@@ -37,11 +37,7 @@ def refusal(tried: str, number: int, log: str) -> KernelError | NotPossibleError
         found = pattern.search(log)
         if found:
             feature = next((group for group in found.groups() if group), "a kfunc")
-            return MissingFeatureError(
-                feature,
-                f"{tried}: this kernel does not let an XDP program use {feature}. "
-                "A newer kernel, or one with that option built in, is needed",
-            )
+            return missing_feature(tried, feature)
     summary = summarise(log)
     if number == errno.EPERM and "no reason given" in summary:
         return NotPossibleError(
@@ -49,6 +45,15 @@ def refusal(tried: str, number: int, log: str) -> KernelError | NotPossibleError
             "Run as root"
         )
     return VerifierError(tried, number, summary, log, _keep(log))
+
+
+def missing_feature(tried: str, feature: str) -> MissingFeatureError:
+    """The error for a helper or kfunc that this kernel does not have for XDP programs."""
+    return MissingFeatureError(
+        feature,
+        f"{tried}: this kernel does not let an XDP program use {feature}. "
+        "A newer kernel, or one with that option built in, is needed",
+    )
 
 
 def _keep(log: str) -> Path | None:

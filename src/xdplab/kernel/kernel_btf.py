@@ -1,0 +1,51 @@
+"""What the running kernel's own BTF says it has."""
+
+from __future__ import annotations
+
+import struct
+from functools import cache
+from pathlib import Path
+
+VMLINUX = Path("/sys/kernel/btf/vmlinux")
+"""The kernel's BTF; its modules' are its neighbours, named after them."""
+
+_BTF_KIND_FUNC = 12
+
+
+@cache
+def has_function(name: str) -> bool:
+    """Whether the kernel or a loaded module has a function of that name, a kfunc for instance.
+
+    OSError where the kernel's BTF cannot be read.
+    """
+    if btf_has_function(VMLINUX.read_bytes(), name):
+        return True
+    # A module's strings stand on the kernel's, so that its types alone do not resolve; that
+    # the name is among its strings is as much as is asked here.
+    wanted = b"\0" + name.encode() + b"\0"
+    modules = (path for path in VMLINUX.parent.iterdir() if path != VMLINUX)
+    return any(wanted in path.read_bytes() for path in modules)
+
+
+def btf_has_function(btf: bytes, name: str) -> bool:
+    """Whether raw BTF (`struct btf_header` first) has a BTF_KIND_FUNC of that name."""
+    order = "<" if btf[:2] == b"\x9f\xeb" else ">"
+    header_bytes, types, types_bytes, strings, strings_bytes = struct.unpack_from(
+        f"{order}5I", btf, 4
+    )
+    types += header_bytes
+    strings += header_bytes
+    wanted = b"\0" + name.encode() + b"\0"
+    place = btf.find(wanted, strings, strings + strings_bytes)
+    if place < 0:
+        return False
+    # A type begins with name_off and info, where info is kind << 24 | linkage (static, global,
+    # extern). Searching for these eight bytes spares walking 100,000 types.
+    for linkage in range(3):
+        record = struct.pack(f"{order}2I", place + 1 - strings, _BTF_KIND_FUNC << 24 | linkage)
+        at = btf.find(record, types, types + types_bytes)
+        while at >= 0:
+            if (at - types) % 4 == 0:
+                return True
+            at = btf.find(record, at + 1, types + types_bytes)
+    return False
