@@ -252,9 +252,7 @@ def _results(
 ) -> list[Result]:
     by_measure = {id(record.measure): record for record in records}
     twins = [record for record in records if record.measure.variant == TWIN and record.points]
-    resolution = max(
-        (estimates.resolution(_estimate(record)) for record in twins), default=None
-    )
+    resolution = max((estimates.resolution(_estimate(record)) for record in twins), default=None)
     if resolution == float("inf"):
         resolution = None
     results = []

@@ -41,6 +41,23 @@ class _WholeNumbers(click.ParamType[tuple[int, ...]]):
             self.fail(f"{value!r} is no list of whole numbers such as 6,20,40", param, ctx)
 
 
+class _Seconds(click.ParamType[float]):
+    """A positive time below a day; click's own range lets nan through."""
+
+    name = "SECONDS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            seconds = float(value)
+        except ValueError:
+            seconds = 0.0
+        if not 0 < seconds <= _TIME_LIMIT_S:
+            self.fail(f"{value!r} is no time between 0 and {_TIME_LIMIT_S:.0f} s", param, ctx)
+        return seconds
+
+
 def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for suite in find_suites().values():
         for option in suite.options:
@@ -66,10 +83,9 @@ def _suite_list() -> str:
 @click.option(
     "--time",
     "time_s",
-    type=click.FloatRange(min=0, max=_TIME_LIMIT_S, min_open=True),
+    type=_Seconds(),
     default=_TIME_S,
     show_default=True,
-    metavar="SECONDS",
     help="Time for each suite, spent where intervals are widest.",
 )
 @click.option(

@@ -9,6 +9,7 @@ tried and word the error. File descriptors that the kernel returns are close-on-
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import platform
 import time
@@ -37,6 +38,11 @@ XDP_FLAGS_DRV_MODE = 1 << 2
 PROG_F_XDP_HAS_FRAGS = 1 << 5
 
 _LOG_BYTES = 1 << 24
+
+INTERRUPTED = frozenset({errno.EINTR, errno.EAGAIN})
+"""What a call ends with when a signal came in the middle; the verifier says EAGAIN."""
+
+_ATTEMPTS = 20
 
 
 class _ProgLoadAttr(ctypes.Structure):
@@ -178,11 +184,18 @@ def _syscall_number() -> int:
 
 
 def _bpf(command: int, attr: ctypes.Structure) -> int:
-    result: int = _syscall(_syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr))
-    if result < 0:
+    number = errno.EINTR
+    for _ in range(_ATTEMPTS):
+        # Between two of these calls Python's own signal handlers run.
+        result: int = _syscall(
+            _syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr)
+        )
+        if result >= 0:
+            return result
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-    return result
+        if number not in INTERRUPTED:
+            break
+    raise OSError(number, os.strerror(number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -392,9 +405,9 @@ class TestRun:
             elapsed_ns = clock() - start
             if result >= 0:
                 return elapsed_ns
-            error = ctypes.get_errno()
-            if error != 4:  # EINTR
-                raise OSError(error, os.strerror(error))
+            number_of_error = ctypes.get_errno()
+            if number_of_error != errno.EINTR:
+                raise OSError(number_of_error, os.strerror(number_of_error))
             self.interrupted += 1
 
     @property

@@ -24,6 +24,7 @@ from xdplab.program import GlobalSpec, ObjectSpec
 _LIBRARY = "libbpf.so.1"
 _LOG_BYTES = 1 << 22
 _PRINT_DEBUG = 2
+_ATTEMPTS = 20
 
 _Handle = ctypes.c_void_p
 _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
@@ -150,20 +151,32 @@ class LoadedObject:
         self._messages_before = len(_messages)
         self._logs: dict[str, ctypes.Array[ctypes.c_char]] = {}
         self._views: dict[str, mmap.mmap] = {}
+        self.maps: dict[str, int] = {}
+        self._value_sizes: dict[str, int] = {}
         self._btf_fds: list[int] = []
         # libbpf reads the object lazily out of this buffer.
         self._raw = spec.raw
-        self._handle = lib.bpf_object__open_mem(self._raw, len(self._raw), None)
-        if not self._handle:
-            raise self._failure(f"opening {spec.name} with libbpf", ctypes.get_errno())
+        self._handle = None
+        result = -errno.EINTR
         try:
-            self._load(wanted, constants or {})
+            for _ in range(_ATTEMPTS):
+                result = self._load(wanted, constants or {})
+                if -result not in bpf.INTERRUPTED:
+                    break
+                # A signal came in the middle of loading, and libbpf cannot load one twice.
+                self.close()
+            if result < 0:
+                raise self._failure(f"loading {', '.join(sorted(wanted))} of {spec.name}", -result)
         except BaseException:
             self.close()
             raise
 
-    def _load(self, wanted: frozenset[str], constants: Mapping[str, int | bytes]) -> None:
+    def _load(self, wanted: frozenset[str], constants: Mapping[str, int | bytes]) -> int:
+        """Open and load once; libbpf's answer, a negative errno where loading failed."""
         lib = self._lib
+        self._handle = lib.bpf_object__open_mem(self._raw, len(self._raw), None)
+        if not self._handle:
+            raise self._failure(f"opening {self.spec.name} with libbpf", ctypes.get_errno())
         self._programs: dict[str, int] = {}
         for handle in self._each(lib.bpf_object__next_program):
             name = lib.bpf_program__name(handle).decode()
@@ -183,14 +196,15 @@ class LoadedObject:
         for name, value in constants.items():
             variable = self._global(name)
             self._poke_initial(maps, variable, value)
-        result = lib.bpf_object__load(self._handle)
+        result = int(lib.bpf_object__load(self._handle))
         if result < 0:
-            raise self._failure(f"loading {', '.join(sorted(wanted))} of {self.spec.name}", -result)
+            return result
         self._logs.clear()
         self.maps = {name: int(lib.bpf_map__fd(handle)) for name, handle in maps.items()}
         self._value_sizes = {
             name: int(lib.bpf_map__value_size(handle)) for name, handle in maps.items()
         }
+        return result
 
     def _each(self, step: Any) -> list[int]:
         handles: list[int] = []

@@ -13,6 +13,9 @@ MINIMUM_BYTES = ETHERNET_BYTES
 MAXIMUM_BYTES = 73_000
 """Where Linux 6.18 still runs a multi-buffer frame; from 73,500 it answers ENOMEM."""
 
+MAXIMUM_IP_FRAME_BYTES = ETHERNET_BYTES + 65_535
+"""An Ethernet header before the longest IPv4 packet (RFC 791: a total length of 16 bits)."""
+
 MAXIMUM_METADATA_BYTES = 216
 """XDP_PACKET_HEADROOM (256) less sizeof(struct xdp_frame) (40)."""
 
@@ -73,6 +76,11 @@ def udp_frame(packet: str, frame_bytes: int) -> Frame:
         "vlan": ether / Dot1Q(vlan=1) / ipv4,
         "qinq": ether / Dot1AD(vlan=1) / Dot1Q(vlan=2) / ipv4,
     }
+    if frame_bytes > MAXIMUM_IP_FRAME_BYTES:
+        raise FrameError(
+            f"a frame of {frame_bytes} bytes was asked for; IP's length field ends "
+            f"at {MAXIMUM_IP_FRAME_BYTES} bytes of frame"
+        )
     if packet not in layers:
         raise FrameError(f"there is no packet kind {packet!r}; there are {', '.join(PACKETS)}")
     headers = layers[packet] / UDP(sport=1234, dport=9)

@@ -328,9 +328,7 @@ def _cross_table(
 SUITE = Suite(
     name="packet-access",
     title="how a program reads its packet, and what each way costs",
-    options=(
-        Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes, without the FCS"),
-    ),
+    options=(Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes, without the FCS"),),
     plan=_plan,
     tables=_tables,
 )

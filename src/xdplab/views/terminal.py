@@ -28,13 +28,20 @@ _ASCII = str.maketrans(
 )
 
 
+class _Console(Console):
+    """Leaves a closed pipe to the command, which knows what must still be saved."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def make_console(file: IO[str] | None = None, *, stderr: bool = False) -> Console:
     """A console as xdplab uses it: NO_COLOR and TERM=dumb respected, no markup.
 
     What is no terminal gets neither colour nor cursor movement, and 160 columns (or COLUMNS):
     a pipe has no width, and 80 would fold tables that the reader has room for.
     """
-    console = Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
+    console = _Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_WIDTH
     return console
