@@ -29,6 +29,10 @@ _FULL_ROUNDS = 12
 """Rounds that take every measure before the widest are preferred: with fewer trials how wide
 an interval will be is itself a matter of luck."""
 
+_FEWEST_ROUNDS = 2
+_STRETCH = 1.5
+"""How far beyond its time a group may go to reach the trials that an interval needs."""
+
 _DOUBLING_TOLERANCE = 0.05
 """As the kernel's own bench: twice the work must take twice the time within this part."""
 
@@ -140,7 +144,9 @@ def _measure(
         round_s = 0.0
         while records and not stop.asked:
             spent_s = time.monotonic() - start
-            if rounds >= 2 and spent_s + round_s > time_s:
+            # A little more time is better spent than a run without a single interval.
+            allowed_s = time_s if rounds >= estimates.MINIMUM_TRIALS else _STRETCH * time_s
+            if rounds >= _FEWEST_ROUNDS and spent_s + round_s > allowed_s:
                 break
             progress(label, min(1.0, spent_s / time_s))
             chosen = list(records) if rounds < _FULL_ROUNDS else _widest(records)

@@ -142,7 +142,7 @@ def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, i
             *(subject(f"{v}/{size}", _program(v, size), size) for v, size in variants),
         ),
         tuple(measures()),
-        share=0.75,
+        share=0.65,
         doubles=((HELPER, TWICE),),
     )
 
@@ -162,7 +162,7 @@ def _gross(spec: ObjectSpec, variants: Sequence[tuple[str, int]]) -> Group:
             Measure(TWIN, TWIN, {}, EMPTY, EMPTY),
             *(Measure(v, f"{v}/{size}", {"size_bytes": size}) for v, size in variants),
         ),
-        share=0.25,
+        share=0.35,
     )
 
 
