@@ -139,7 +139,7 @@ class LoadedObject:
         programs: Iterable[str] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
     ) -> None:
-        lib = self._lib = library()
+        self._lib = library()
         self.spec = spec
         wanted = frozenset(spec.programs if programs is None else programs)
         for name in wanted - frozenset(spec.programs):
