@@ -68,8 +68,9 @@ def test_an_interval_is_never_narrower_than_the_clocks_step(
 @given(_points)
 def test_an_interval_lies_within_what_was_seen(points: list[float]) -> None:
     figure = estimate(points, quantum=0.0)
-    assert min(points) <= figure.low
-    assert figure.high <= max(points)
+    # Percentiles are interpolated, which rounds in the last binary digit.
+    assert min(points) <= figure.low + 1e-9
+    assert figure.high - 1e-9 <= max(points)
 
 
 @_few
