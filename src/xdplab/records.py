@@ -216,7 +216,7 @@ def document_from_json(data: object) -> Document:
                 for item in root["warnings"]
             ),
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise UsageError(
             f"reading the result document failed: {type(error).__name__} {error}. "
             "Is it complete, and was it written by xdplab?"

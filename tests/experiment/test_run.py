@@ -216,6 +216,22 @@ def test_a_run_takes_its_time_and_no_more(laboratory: Laboratory) -> None:
     assert 20_000 - a_round <= laboratory.clock.calls <= 20_000
 
 
+@pytest.mark.parametrize(
+    ("rounds_of_time", "taken"), [(0.5, 2), (1.5, 2), (2.5, 3), (3.5, 5), (4.5, 5), (7.5, 7)]
+)
+def test_time_is_stretched_by_half_to_reach_an_interval(
+    laboratory: Laboratory, rounds_of_time: float, taken: int
+) -> None:
+    a_round_s = (3 * _OPERATION_TRIAL_CALLS + 26) / 20_000
+    outcome, engine = laboratory.run(
+        suite(operation_group(["a", "b"])), constant(_COSTS_NS), time_s=rounds_of_time * a_round_s
+    )
+    assert len(engine.sessions[0].placed) == taken
+    for result in outcome.results:
+        assert result.estimate is not None
+        assert math.isfinite(result.estimate.half_width) == (taken >= 5)
+
+
 def test_groups_divide_the_time_by_their_shares(laboratory: Laboratory) -> None:
     calls: dict[str, int] = {"a": 0, "whole": 0}
 
