@@ -86,10 +86,10 @@ def test_tags_are_told_apart() -> None:
     assert Ether(udp_frame("vlan", 64).data).type == 0x8100
 
 
-@given(_kinds.flatmap(lambda k: st.tuples(st.just(k), st.integers(-10, _HEADER_BYTES[k] - 1))))
-@settings(max_examples=40, deadline=None)
-def test_too_short_for_its_headers_says_how_long_it_must_be(asked: tuple[str, int]) -> None:
-    kind, frame_bytes = asked
+@pytest.mark.parametrize("kind", PACKETS)
+@pytest.mark.parametrize("lacking", [1, 2, 30, 42, 60])
+def test_too_short_for_its_headers_says_how_long_it_must_be(kind: str, lacking: int) -> None:
+    frame_bytes = _HEADER_BYTES[kind] - lacking
     wanted = f"frame of {frame_bytes} bytes has no room for the {_HEADER_BYTES[kind]} bytes"
     with pytest.raises(FrameError, match=re.escape(wanted)):
         udp_frame(kind, frame_bytes)

@@ -24,6 +24,7 @@ from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action
 from xdplab.errors import KernelError, MissingFeatureError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
+from xdplab.kernel.testrun import TestRun
 from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.program.shipped import shipped_object
 
@@ -61,7 +62,7 @@ class _Timer:
 
     def __init__(
         self,
-        run: bpf.TestRun,
+        run: TestRun,
         repeat: int,
         use_duration: bool,
         operations_per_call: int,
@@ -165,7 +166,7 @@ class KernelSession:
         self._programs: dict[LoadKey, RelocatedProgram] = {}
         self._loads = _Loads()
         self._links: list[int] = []
-        self._clock: bpf.TestRun | None = None
+        self._clock: TestRun | None = None
         self.missing: dict[str, str] = {}
         self.capacity = ATTACHED if method is Method.PACKET else None
         try:
@@ -302,7 +303,7 @@ class KernelSession:
         if self._clock is None:
             loaded = LoadedObject(shipped_object("calibrate"), ("multiply_chain",))
             self._exit.callback(loaded.close)
-            self._clock = bpf.TestRun(loaded.prog_fd("multiply_chain"), bytes(64))
+            self._clock = TestRun(loaded.prog_fd("multiply_chain"), bytes(64))
         best_ns = min(self._clock.duration_ns for _ in range(5) if self._clock(1))
         return _CHAIN_CYCLES / best_ns
 
@@ -321,7 +322,7 @@ class KernelSession:
         self.close()
 
 
-def _test_run(fd: int, subject: Subject) -> bpf.TestRun:
+def _test_run(fd: int, subject: Subject) -> TestRun:
     frame = subject.frame
     ctx = None
     if frame.metadata or frame.linear_bytes is not None:
@@ -329,7 +330,7 @@ def _test_run(fd: int, subject: Subject) -> bpf.TestRun:
         meta = len(frame.metadata)
         end = meta + (len(frame.data) if frame.linear_bytes is None else frame.linear_bytes)
         ctx = b"".join(word.to_bytes(4, "little") for word in (meta, end, 0, 0, 0, 0))
-    return bpf.TestRun(fd, frame.metadata + frame.data, ctx)
+    return TestRun(fd, frame.metadata + frame.data, ctx)
 
 
 class KernelEngine:

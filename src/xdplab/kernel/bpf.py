@@ -1,7 +1,7 @@
 """bpf(2) without policy: one function a command, structures as in linux/bpf.h.
 
 Loading with relocation is libbpf's work (libbpf.py); what is here is what must be exact or
-fast: test runs, loading a relocated program again, object info, links and ids.
+fast: loading a relocated program again, object info, links and ids (test runs: testrun.py).
 Every function raises `OSError` with the kernel's errno, untouched: callers know what they
 tried and word the error. File descriptors that the kernel returns are close-on-exec.
 """
@@ -12,7 +12,6 @@ import ctypes
 import errno
 import os
 import platform
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,7 +21,6 @@ from xdplab.errors import NotPossibleError
 _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 
 _PROG_LOAD = 5
-_PROG_TEST_RUN = 10
 _PROG_GET_NEXT_ID = 11
 _MAP_GET_NEXT_ID = 12
 _OBJ_GET_INFO_BY_FD = 15
@@ -67,27 +65,6 @@ class _ProgLoadAttr(ctypes.Structure):
         ("line_info", ctypes.c_uint64),
         ("line_info_cnt", ctypes.c_uint32),
         ("attach_btf_id", ctypes.c_uint32),
-    )
-
-
-class _TestRunAttr(ctypes.Structure):
-    _fields_ = (
-        ("prog_fd", ctypes.c_uint32),
-        ("retval", ctypes.c_uint32),
-        ("data_size_in", ctypes.c_uint32),
-        ("data_size_out", ctypes.c_uint32),
-        ("data_in", ctypes.c_uint64),
-        ("data_out", ctypes.c_uint64),
-        ("repeat", ctypes.c_uint32),
-        ("duration", ctypes.c_uint32),
-        ("ctx_size_in", ctypes.c_uint32),
-        ("ctx_size_out", ctypes.c_uint32),
-        ("ctx_in", ctypes.c_uint64),
-        ("ctx_out", ctypes.c_uint64),
-        ("flags", ctypes.c_uint32),
-        ("cpu", ctypes.c_uint32),
-        ("batch_size", ctypes.c_uint32),
-        ("pad", ctypes.c_uint32),
     )
 
 
@@ -168,12 +145,13 @@ class _IdAttr(ctypes.Structure):
 
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_syscall = _libc.syscall
-_syscall.restype = ctypes.c_long
-_syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_ulong)
+syscall = _libc.syscall
+syscall.restype = ctypes.c_long
+syscall.argtypes = (ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_ulong)
 
 
-def _syscall_number() -> int:
+def syscall_number() -> int:
+    """The number of bpf(2) on this machine; NotPossibleError where it is not known."""
     number = _SYS_BPF.get(platform.machine())
     if number is None:
         raise NotPossibleError(
@@ -187,8 +165,8 @@ def _bpf(command: int, attr: ctypes.Structure) -> int:
     number = errno.EINTR
     for _ in range(_ATTEMPTS):
         # Between two of these calls Python's own signal handlers run.
-        result: int = _syscall(
-            _syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr)
+        result: int = syscall(
+            syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr)
         )
         if result >= 0:
             return result
@@ -355,87 +333,3 @@ def live_ids() -> dict[str, frozenset[int]]:
         "map": frozenset(_ids(_MAP_GET_NEXT_ID)),
         "link": frozenset(_ids(_LINK_GET_NEXT_ID)),
     }
-
-
-@dataclass(frozen=True, slots=True)
-class TestRunOutcome:
-    """What one test run returned: raw retval (u32), the frame and ctx after the last repeat."""
-
-    retval: int
-    data: bytes
-    ctx: bytes
-
-
-class TestRun:
-    """BPF_PROG_TEST_RUN of one program on one frame, prepared once and called many times.
-
-    `frame` is the linear part and frags in one piece, `ctx` a `struct xdp_md` (24 bytes) or
-    None. The program's fd stays the caller's. Calls that a signal interrupts (EINTR) are made
-    again and counted in `interrupted`.
-    """
-
-    # Not a test case, whatever pytest thinks of the name.
-    __test__ = False
-
-    def __init__(self, prog_fd: int, frame: bytes, ctx: bytes | None = None) -> None:
-        self.interrupted = 0
-        self._frame = ctypes.create_string_buffer(frame, max(1, len(frame)))
-        self._attr = _TestRunAttr(
-            prog_fd=prog_fd, data_size_in=len(frame), data_in=ctypes.addressof(self._frame)
-        )
-        if ctx is not None:
-            self._ctx = ctypes.create_string_buffer(ctx, len(ctx))
-            self._attr.ctx_in = ctypes.addressof(self._ctx)
-            self._attr.ctx_size_in = len(ctx)
-        self._address = ctypes.addressof(self._attr)
-        self._size = ctypes.sizeof(self._attr)
-        self._number = _syscall_number()
-
-    def __call__(self, repeat: int) -> int:
-        """Run `repeat` times; return the elapsed nanoseconds of the system call by our clock.
-
-        `duration_ns` and `retval` then hold the kernel's answer.
-        """
-        attr, number, address, size = self._attr, self._number, self._address, self._size
-        attr.repeat = repeat
-        clock = time.perf_counter_ns
-        while True:
-            start = clock()
-            result = _syscall(number, _PROG_TEST_RUN, address, size)
-            elapsed_ns = clock() - start
-            if result >= 0:
-                return elapsed_ns
-            number_of_error = ctypes.get_errno()
-            if number_of_error != errno.EINTR:
-                raise OSError(number_of_error, os.strerror(number_of_error))
-            self.interrupted += 1
-
-    @property
-    def duration_ns(self) -> int:
-        """The kernel's figure of the last call: u32, whole nanoseconds per run, rounded down."""
-        return int(self._attr.duration)
-
-    @property
-    def retval(self) -> int:
-        """The program's return value in the last call (u32)."""
-        return int(self._attr.retval)
-
-    def outcome(self) -> TestRunOutcome:
-        """Run once and bring back the frame and, where one was given, the ctx."""
-        attr = self._attr
-        room = attr.data_size_in + 4096
-        out = ctypes.create_string_buffer(room)
-        attr.data_out, attr.data_size_out = ctypes.addressof(out), room
-        ctx_out = ctypes.create_string_buffer(24)
-        if attr.ctx_in:
-            attr.ctx_out, attr.ctx_size_out = ctypes.addressof(ctx_out), 24
-        try:
-            self(1)
-            return TestRunOutcome(
-                retval=self.retval,
-                data=out.raw[: attr.data_size_out],
-                ctx=ctx_out.raw[: attr.ctx_size_out],
-            )
-        finally:
-            attr.data_out, attr.data_size_out = 0, 0
-            attr.ctx_out, attr.ctx_size_out = 0, 0

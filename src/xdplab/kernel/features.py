@@ -18,6 +18,7 @@ from pathlib import Path
 
 from xdplab.errors import NotPossibleError, XdplabError
 from xdplab.kernel import bpf, kernel_btf
+from xdplab.kernel.testrun import TestRun
 from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 
 KFUNCS = ("bpf_dynptr_from_xdp", "bpf_dynptr_slice", "bpf_xdp_pull_data")
@@ -244,7 +245,7 @@ def _netns() -> ProbeOutcome:
 
 def _test_run() -> ProbeOutcome:
     def run(fd: int) -> ProbeOutcome:
-        once = bpf.TestRun(fd, bytes(64))
+        once = TestRun(fd, bytes(64))
         try:
             once(1)
         except OSError as error:

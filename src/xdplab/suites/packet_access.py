@@ -260,8 +260,8 @@ def _main_row(
         over = Figure.of(result, signed=True)
         step = results.find(row.variant, where, baseline=row.above)
         above = Figure.of(step, signed=True) if step else None
-        if gross and result.estimate:
-            gross = estimates.total(gross, result.estimate)
+        if gross:
+            gross = estimates.total(gross, result.estimate) if result.estimate else None
     cells: tuple[Cell, ...] = (
         row.title,
         Figure(gross, digits=1) if gross else None,
@@ -308,21 +308,25 @@ def _cross_table(
     notes: Sequence[str],
 ) -> Table:
     rows = []
+    blank: dict[str, list[str]] = {}
     for row in ROWS:
         if row.variant == NO_TOUCH:
             continue
         cells: list[Cell] = [row.title]
-        why = set()
-        for layout in layouts:
+        why: dict[str, list[str]] = {}
+        for layout, heading in zip(layouts, headings, strict=True):
             result = results.find(row.variant, layout.parameters, baseline=NO_TOUCH)
             if result is None and layout.linear_bytes is not None:
                 cells.append(OUT_OF_REACH.get(row.variant))
                 continue
             cells.append(Figure.of(result, digits=1, signed=True) if result else None)
-            why.add(result.note if result else "")
-        rows.append(Row(cells, note=why.pop() if len(why) == 1 else ""))
+            why.setdefault(result.note if result else "", []).append(heading)
+        rows.append(Row(cells, note=next(iter(why)) if len(why) == 1 else ""))
+        if len(why) > 1:
+            blank |= {note: where for note, where in why.items() if note}
     columns = (Column("program"), *(Column(heading, "ns") for heading in headings))
-    return Table(title, columns, rows, notes)
+    reasons = (f"Blank at {', '.join(where)}: {note}." for note, where in blank.items())
+    return Table(title, columns, rows, (*notes, *reasons))
 
 
 SUITE = Suite(

@@ -1,0 +1,223 @@
+"""packet-access on the scripted engine: layouts, what it plans on each, and its tables."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.suites.measured import Measured, defaults, engine, measure, shown
+from xdplab.engines.base import XDP_DROP, XDP_TX, Method
+from xdplab.packets.frame import ETHERNET_BYTES, PACKETS
+from xdplab.program.shipped import shipped_object
+from xdplab.suites.base import TWIN, Group, Results
+from xdplab.suites.packet_access import DPA, FRAME_SIZES, NO_TOUCH, OUT_OF_REACH, ROWS, SUITE
+from xdplab.views.text import markdown, org
+
+_COSTS_NS = {row.variant: 40 + 10 * number for number, row in enumerate(ROWS)} | {TWIN: 60}
+"""No touch 40 ns, and each row ten more than the one before it."""
+
+_DYNPTR = [row.variant for row in ROWS if "dynptr" in row.variant]
+
+
+def _variant(key: str) -> str:
+    return key.rsplit("/", 3)[0]
+
+
+def _costs(_method: Method, key: str) -> int:
+    return _COSTS_NS[_variant(key)]
+
+
+def _group(*sizes: int) -> Group:
+    (group,) = SUITE.plan({"frame-sizes": sizes}, engine()).groups
+    return group
+
+
+def _keys(group: Group, variant: str) -> list[str]:
+    return [subject.key for subject in group.subjects if _variant(subject.key) == variant]
+
+
+# --- plan
+
+
+def test_layouts_are_sizes_a_split_of_the_last_and_packets_of_the_first() -> None:
+    assert _keys(_group(64, 1500), NO_TOUCH) == [
+        "no-touch/ipv4/64/None",
+        "no-touch/ipv4/1500/None",
+        "no-touch/ipv4/1500/14",
+        "no-touch/ipv6/64/None",
+        "no-touch/vlan/64/None",
+        "no-touch/qinq/64/None",
+    ]
+
+
+def test_all_behind_the_ethernet_header_lies_in_frags_where_split() -> None:
+    group = _group(64, 1500)
+    split = [subject for subject in group.subjects if subject.key.endswith("/14")]
+    assert {subject.frame.linear_bytes for subject in split} == {ETHERNET_BYTES}
+    assert {len(subject.frame.data) for subject in split} == {1500}
+    # What says nothing there is not measured there.
+    assert {_variant(subject.key) for subject in split} == {
+        row.variant for row in ROWS if row.variant not in OUT_OF_REACH
+    }
+    whole = [subject for subject in group.subjects if not subject.key.endswith("/14")]
+    assert {subject.frame.linear_bytes for subject in whole} == {None}
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.integers(64, 9000), min_size=1, max_size=4))
+def test_every_measure_has_its_subjects_and_no_subject_comes_twice(sizes: list[int]) -> None:
+    group = _group(*sizes)
+    keys = [subject.key for subject in group.subjects]
+    assert len(keys) == len(set(keys))
+    for planned in group.measures:
+        assert planned.subject in keys
+        assert planned.against is None or planned.against in keys
+    # No two figures that a reader of the document could not tell apart.
+    names = [(m.variant, m.baseline, tuple(m.parameters.items())) for m in group.measures]
+    assert len(names) == len(set(names))
+    assert _group(*sizes, *sizes) == group
+
+
+def test_programs_are_there_and_do_what_their_row_says() -> None:
+    spec = shipped_object("packet_access")
+    for subject in _group(64).subjects:
+        assert subject.program in spec.programs
+        swaps = subject.program.startswith("swap")
+        assert subject.action == (XDP_TX if swaps else XDP_DROP)
+
+
+def test_the_twin_is_direct_access_in_a_load_of_its_own() -> None:
+    group = _group(128, 64)
+    (twin,) = (m for m in group.measures if m.variant == TWIN)
+    assert (twin.baseline, twin.against) == (DPA, f"{DPA}/ipv4/128/None")
+    one, other = (
+        next(subject for subject in group.subjects if subject.key == key)
+        for key in (twin.subject, twin.against)
+    )
+    assert (one.program, one.frame) == (other.program, other.frame)
+    assert one.load_key != other.load_key
+
+
+# --- tables
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
+    return measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs))
+
+
+def test_the_main_table_has_every_row_with_its_figures(measured: Measured) -> None:
+    main = measured.tables[0]
+    assert main.title == "packet access, ipv4, 64 B"
+    assert len(main.rows) == len(ROWS)
+    for row, planned in zip(main.rows, ROWS, strict=True):
+        cost_ns = _COSTS_NS[planned.variant]
+        title, per_packet, over, above, mpps, published, step = shown(row)
+        assert title == planned.title
+        assert (per_packet, mpps) == (cost_ns, round(1e3 / cost_ns, 4))
+        if planned.variant == NO_TOUCH:
+            assert (over, above) == (None, None)
+        else:
+            assert planned.above is not None
+            assert over == cost_ns - _COSTS_NS[NO_TOUCH]
+            assert above == cost_ns - _COSTS_NS[planned.above]
+        figures = planned.published or ("", "")
+        assert published == (f"published {figures[0]}" if figures[0] else None)
+        assert step == (f"published {figures[1]}" if figures[1] else None)
+        assert row.note == ""
+
+
+def test_the_published_rows_are_those_of_the_published_table() -> None:
+    published = {row.variant: row.published for row in ROWS if row.published}
+    assert published == {
+        "no-touch": ("37.8", ""),
+        "read-data": ("40.0", "+2.2"),
+        "parse-ip/dpa": ("41.5", "+1.5"),
+        "parse-ip/load-bytes-2": ("65.3", "+23.8 over direct access"),
+    }
+
+
+def test_what_was_published_is_labelled(measured: Measured) -> None:
+    for text in (markdown(measured.tables[0]), org(measured.tables[0])):
+        heading = next(line for line in text.splitlines() if "per packet" in line)
+        *_, nic, step = (part.strip() for part in heading.strip("| ").split("|"))
+        assert "published" in nic
+        assert "published" in step
+        assert "+23.8 over direct access" in text
+
+
+def test_tables_by_size_and_by_packet_have_every_column(measured: Measured) -> None:
+    _, by_size, by_packet = measured.tables
+    headings = [column.heading for column in by_size.columns]
+    assert headings == ["program", *(f"{size} B" for size in FRAME_SIZES), "9000 B, split"]
+    assert [column.heading for column in by_packet.columns] == ["program", *PACKETS]
+    for table in (by_size, by_packet):
+        assert len(table.rows) == len(ROWS) - 1
+        for row, planned in zip(table.rows, ROWS[1:], strict=True):
+            over = _COSTS_NS[planned.variant] - _COSTS_NS[NO_TOUCH]
+            expected: list[object] = [planned.title] + [over] * (len(table.columns) - 1)
+            if table is by_size and planned.variant in OUT_OF_REACH:
+                expected[-1] = OUT_OF_REACH[planned.variant]
+            assert shown(row) == expected
+
+
+def test_the_ratio_is_that_of_the_two_costs_over_direct_access(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    costs = _COSTS_NS | {DPA: 60, "parse-ip/load-bytes-1": 70, "parse-ip/load-bytes-2": 90}
+    on = engine(lambda _method, key: costs[_variant(key)])
+    main = measure(monkeypatch, SUITE, {"frame-sizes": (64,)}, on).tables[0]
+    found = [
+        re.fullmatch(r"Two load_bytes calls cost (\S+) \[(\S+), (\S+)\] times what one.*", note)
+        for note in main.notes
+    ]
+    (match,) = (one for one in found if one)
+    # 30 / 10, each known within half a nanosecond: hypot(0.5 / 10, 3 * 0.5 / 10).
+    assert match.groups() == ("3.00", "2.84", "3.16")
+
+
+def test_without_a_cost_there_is_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs = _COSTS_NS | {DPA: 60, "parse-ip/load-bytes-1": 60}
+    on = engine(lambda _method, key: costs[_variant(key)])
+    main = measure(monkeypatch, SUITE, {"frame-sizes": (64,)}, on).tables[0]
+    assert not any("times what one costs" in note for note in main.notes)
+
+
+def test_a_missing_kfunc_is_said_in_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    note = "this kernel lacks bpf_dynptr_from_xdp for XDP programs"
+    group = _group(*FRAME_SIZES)
+    missing = {key: note for variant in _DYNPTR for key in _keys(group, variant)}
+    tables = measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs, missing)).tables
+    titles = {row.title for row in ROWS if row.variant in _DYNPTR}
+    for table in tables:
+        for row in table.rows:
+            assert row.note == (note if row.cells[0] in titles else "")
+            if row.note:
+                # No figure at all, and none of another row's.
+                assert shown(row)[1:] == [None] * (len(row.cells) - 1)
+        for text in (markdown(table), org(table)):
+            assert text.count(note) == len(_DYNPTR)
+
+
+def test_what_is_missing_on_some_frames_only_is_said_below(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    note = "this kernel's test run cannot set the linear part"
+    group = _group(*FRAME_SIZES)
+    missing = {s.key: note for s in group.subjects if s.frame.linear_bytes is not None}
+    measured = measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs, missing))
+    _, by_size, by_packet = measured.tables
+    for row, planned in zip(by_size.rows, ROWS[1:], strict=True):
+        assert row.note == ""
+        *others, split = shown(row)[1:]
+        assert None not in others
+        assert split == OUT_OF_REACH.get(planned.variant)
+    assert [one for one in by_size.notes if note in one] == [f"Blank at 9000 B, split: {note}."]
+    assert not any(note in one for one in by_packet.notes)
+
+
+def test_without_any_result_there_is_no_table() -> None:
+    assert list(SUITE.tables(Results(()), ())) == []
