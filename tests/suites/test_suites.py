@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,12 +24,18 @@ SUITE = Suite("found-by-itself", "a title", (), lambda v, e: Plan(()), lambda r,
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """One more folder of the package xdplab.suites."""
     monkeypatch.setattr(xdplab.suites, "__path__", [*xdplab.suites.__path__, str(tmp_path)])
-    # What a test imports from there must not stay imported.
-    monkeypatch.setattr(sys, "modules", dict(sys.modules))
-    return tmp_path
+    yield tmp_path
+    for name in [name for name in sys.modules if name.startswith("xdplab.suites.zz_")]:
+        del sys.modules[name]
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text)
+    # The import system remembers a folder's names for as long as its time stamp stands.
+    importlib.invalidate_caches()
 
 
 def test_the_laboratorys_own_suites_are_found() -> None:
@@ -39,15 +47,15 @@ def test_the_laboratorys_own_suites_are_found() -> None:
 
 def test_a_module_with_a_suite_is_found_with_no_other_edit(folder: Path) -> None:
     before = find_suites()
-    Path(folder, "zz_new.py").write_text(_NEW)
+    _write(folder / "zz_new.py", _NEW)
     assert list(find_suites()) == [*before, "found-by-itself"]
     assert choose_suites(["found-by-itself"])[0].title == "a title"
 
 
 def test_what_is_no_suite_is_passed_over(folder: Path) -> None:
     before = find_suites()
-    Path(folder, "zz_other.py").write_text("SUITE = 'not one'\n")
-    Path(folder, "zz_none.py").write_text("")
+    _write(folder / "zz_other.py", "SUITE = 'not one'\n")
+    _write(folder / "zz_none.py", "")
     assert find_suites() == before
 
 
