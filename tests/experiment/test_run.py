@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import random
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -119,6 +122,28 @@ def test_the_same_samples_give_the_same_outcome(laboratory: Laboratory) -> None:
     second, _ = laboratory.run(measured, noisy)
     assert first == second
     assert first.notes == ("noted",)
+
+
+def test_the_order_is_the_seeds_in_any_process() -> None:
+    # Python orders a set of strings otherwise in each process, unless it is told how.
+    code = (
+        "from tests.experiment.made import *\n"
+        "engine = ScriptedEngine(lambda key, call: 1000)\n"
+        "run_suite(suite(operation_group(list('abcdef'))), {}, engine, 1e-9, Stop(), print)\n"
+        "print(engine.sessions[0].placed)"
+    )
+    placed = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(placed) == 1
 
 
 # --- what cannot be run

@@ -219,5 +219,17 @@ def test_what_is_missing_on_some_frames_only_is_said_below(
     assert not any(note in one for one in by_packet.notes)
 
 
+@pytest.mark.parametrize("size", [FRAME_SIZES[0], FRAME_SIZES[1]])
+def test_a_row_missing_on_one_frame_keeps_its_other_figures(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    on = engine(_costs, {f"read-data/ipv4/{size}/None": "it cannot"})
+    by_size = measure(monkeypatch, SUITE, defaults(SUITE), on).tables[1]
+    assert by_size.rows[0].note == ""
+    expected = [None if other == size else 10.0 for other in FRAME_SIZES]
+    assert shown(by_size.rows[0]) == ["read the Ethernet header", *expected, 10.0]
+    assert by_size.notes[-1] == f"Blank at {size} B: it cannot."
+
+
 def test_without_any_result_there_is_no_table() -> None:
     assert list(SUITE.tables(Results(()), ())) == []
