@@ -8,8 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from xdplab.errors import NotPossibleError
+
+
+# Hypothesis would fail a test that takes 200 ms, which on a busy machine says nothing.
+settings.register_profile("xdplab", deadline=None)
+settings.load_profile("xdplab")
 
 
 def _why_no_kernel() -> str:

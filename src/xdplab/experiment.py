@@ -209,6 +209,8 @@ def _batches(
             union = placed | programs(record)
             if len(union) <= session.capacity:
                 placed = union
+        if not placed:
+            raise ValueError(f"a measure needs more than {session.capacity} programs at once")
         yield [record for record in left if programs(record) <= placed]
         left = [record for record in left if not programs(record) <= placed]
 
