@@ -12,7 +12,6 @@ from hypothesis import settings
 
 from xdplab.errors import NotPossibleError
 
-
 # Hypothesis would fail a test that takes 200 ms, which on a busy machine says nothing.
 settings.register_profile("xdplab", deadline=None)
 settings.load_profile("xdplab")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import XDPLAB, environment
-from xdplab.records import document_from_json
+from xdplab.documents import document_from_json
 
 pytestmark = pytest.mark.needs_kernel
 

@@ -18,7 +18,7 @@ from tests.cli.command import (
     environment,
     xdplab,
 )
-from xdplab.records import document_from_json
+from xdplab.documents import document_from_json
 
 SHORT = ("--time", "0.3")
 

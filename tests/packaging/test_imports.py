@@ -18,7 +18,7 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[2] / "src" / "xdplab"
 
 ROWS = (
-    {"errors", "records"},
+    {"errors", "records", "documents"},
     {"program", "packets", "stats"},
     {"kernel", "user", "net"},
     {"engines"},
@@ -34,6 +34,7 @@ ROWS = (
 STRICTER = {
     "errors": set[str](),
     "records": {"errors"},
+    "documents": {"errors", "records"},
     # The vocabulary of results, and nobody who reads a clock or a file.
     "stats": {"errors", "records"},
     "suites": {"errors", "records", "program", "packets", "stats", "engines"},

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from xdplab.documents import document_from_json
 from xdplab.errors import UsageError
 from xdplab.records import (
     NOT_SUPPORTED,
@@ -24,7 +25,6 @@ from xdplab.records import (
     RunInfo,
     Trial,
     Warning,
-    document_from_json,
 )
 
 _text = st.text(max_size=12)

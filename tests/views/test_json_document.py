@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from tests.views.tables import estimates
 from xdplab import records
+from xdplab.documents import document_from_json
 from xdplab.errors import OutputError, UsageError
-from xdplab.records import Document, Result, RunInfo, Trial, document_from_json
+from xdplab.records import Document, Result, RunInfo, Trial
 from xdplab.views.json_document import check_target, dumps, write, write_json
 
 _RUN = RunInfo("id", "2025-01-01T00:00:00Z", 1.5, ("xdplab", "run"), "0.1.0")
