@@ -162,10 +162,19 @@ def _measure(
 
 
 def _widest(records: Sequence[_Record]) -> list[_Record]:
-    """The wider half of the measures, where the next trial tells most, and every twin."""
+    """The wider half of the measures, where the next trial tells most, and every twin.
+
+    Who has fallen behind to half of the most trials comes along, too: few trials that happen
+    to agree look narrow, and would never get the others that show them wrong.
+    """
     ranked = sorted(records, key=lambda record: estimates.spread(record.points), reverse=True)
     half = (len(ranked) + 1) // 2
-    return ranked[:half] + [r for r in ranked[half:] if r.measure.variant == TWIN]
+    most = max(len(record.points) for record in records)
+    return ranked[:half] + [
+        record
+        for record in ranked[half:]
+        if record.measure.variant == TWIN or 2 * len(record.points) < most
+    ]
 
 
 def _round(

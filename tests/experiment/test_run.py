@@ -285,9 +285,10 @@ def test_time_goes_to_the_widest_and_to_the_twin(laboratory: Laboratory) -> None
     trials = {result.variant: len(result.trials) for result in outcome.results}
     assert trials["noisy"] == rounds
     assert trials[TWIN] == rounds
-    # Twelve rounds take all, so that each has an interval.
-    assert min(trials.values()) == 12
-    assert rounds > 2 * min(trials[key] for key in quiet)
+    # Twelve rounds take all, so that each has an interval; after that nobody falls behind half.
+    assert rounds > 24
+    assert min(trials.values()) >= rounds // 2
+    assert min(trials[key] for key in quiet) < 0.8 * rounds
 
 
 def test_progress_is_named_and_grows_to_one(laboratory: Laboratory) -> None:
