@@ -1,8 +1,12 @@
-"""Build hook: compiles the laboratory's own BPF programs when the package is built.
+"""Build hook: compiles the laboratory's own C when the package is built.
 
-Every src/xdplab/bpf/NAME.bpf.c becomes src/xdplab/bpf/objects/NAME.bpf.o, in wheels and in
-editable installs. The objects are the same on every architecture, so the wheel is
-pure. objects/BUILD.json says what they were made from.
+In wheels and in editable installs
+- every src/xdplab/bpf/NAME.bpf.c becomes src/xdplab/bpf/objects/NAME.bpf.o;
+- src/xdplab/user/runtime/runtime.c becomes runtime/objects/runtime.ARCHITECTURE.ll, the user-space
+  engine's runtime as LLVM IR, for each architecture below.
+
+The objects are the same wherever they are built, so the wheel is pure. BUILD.json beside them
+says what they were made from.
 """
 
 from __future__ import annotations
@@ -18,8 +22,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+RUNTIME_ARCHITECTURES = ("aarch64", "x86_64")
 
-class BpfObjectsHook(BuildHookInterface[Any]):
+
+class ObjectsHook(BuildHookInterface[Any]):
     """Called by hatchling once per built target."""
 
     PLUGIN_NAME = "custom"
@@ -28,33 +34,50 @@ class BpfObjectsHook(BuildHookInterface[Any]):
         """Write the objects and have the wheel take them although git ignores them."""
         root = Path(self.root)
         try:
-            _build_objects(root)
+            compiler = _load_compiler(root)
+            _build_bpf_objects(compiler, root / "src" / "xdplab" / "bpf")
+            _build_runtime(compiler, root / "src" / "xdplab" / "user" / "runtime")
         except Exception as error:
             # A front end shows a traceback for anything but SystemExit, and the
             # compiler's own words would drown in it.
             if type(error).__module__ != "xdplab.errors":
                 raise
             raise SystemExit(f"xdplab: {error}") from None
-        build_data["artifacts"].append("/src/xdplab/bpf/objects/*")
+        build_data["artifacts"] += [
+            "/src/xdplab/bpf/objects/*",
+            "/src/xdplab/user/runtime/objects/*",
+        ]
 
 
-def _build_objects(root: Path) -> None:
-    compiler = _load_compiler(root)
-    bpf = root / "src" / "xdplab" / "bpf"
-    objects = bpf / "objects"
-    objects.mkdir(parents=True, exist_ok=True)
+def _build_bpf_objects(compiler: ModuleType, bpf: Path) -> None:
     built = {
         f"{source.stem}.o": compiler.compile_object(source)
         for source in sorted(bpf.glob("*.bpf.c"))
     }
-    inputs = sorted([*bpf.glob("*.bpf.c"), *bpf.glob("*.h")])
+    _write(compiler, [*bpf.glob("*.bpf.c"), *bpf.glob("*.h")], bpf / "objects", built)
+
+
+def _build_runtime(compiler: ModuleType, runtime: Path) -> None:
+    built = {
+        f"runtime.{architecture}.ll": compiler.compile_native(
+            runtime / "runtime.c", architecture
+        ).encode()
+        for architecture in RUNTIME_ARCHITECTURES
+    }
+    _write(compiler, [*runtime.glob("*.c"), *runtime.glob("*.h")], runtime / "objects", built)
+
+
+def _write(
+    compiler: ModuleType, inputs: list[Path], objects: Path, built: dict[str, bytes]
+) -> None:
+    objects.mkdir(parents=True, exist_ok=True)
     record = {
         "schema": 1,
         "compiler": compiler.compiler_version(),
-        "sources": {path.name: _sha256(path.read_bytes()) for path in inputs},
+        "sources": {path.name: _sha256(path.read_bytes()) for path in sorted(inputs)},
         "objects": {name: _sha256(data) for name, data in built.items()},
     }
-    for stale in objects.glob("*.bpf.o"):
+    for stale in [*objects.glob("*.bpf.o"), *objects.glob("*.ll")]:
         if stale.name not in built:
             stale.unlink()
     for name, data in built.items():

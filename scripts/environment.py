@@ -105,14 +105,15 @@ def _key() -> str:
     # place and need no entry.
     paths = [ROOT / "pyproject.toml", ROOT / "hatch_build.py"]
     paths.append(ROOT / "src" / "xdplab" / "program" / "compile.py")
-    paths += sorted(path for path in (ROOT / "src/xdplab/bpf").glob("*") if path.is_file())
+    for directory in ("src/xdplab/bpf", "src/xdplab/user/runtime"):
+        paths += sorted(path for path in (ROOT / directory).glob("*") if path.is_file())
     digest = hashlib.sha256(str(ROOT).encode())
     for path in paths:
         digest.update(f"\0{path.name}\0".encode())
         digest.update(path.read_bytes())
         # Objects that someone removed are a reason to build them again.
-        compiled = path.parent / "objects" / f"{path.stem}.o"
-        digest.update(b"\0built" if compiled.exists() else b"\0")
+        compiled = [*(path.parent / "objects").glob(f"{path.stem}.*[ol]")]
+        digest.update(f"\0{len(compiled)}".encode())
     return digest.hexdigest()
 
 

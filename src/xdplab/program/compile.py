@@ -1,4 +1,4 @@
-"""C source to BPF object, with whichever compiler is at hand.
+"""C source to BPF object, and the user-space engine's runtime to LLVM IR.
 
 The build hook loads this file before any dependency is installed, so it imports the
 standard library and `xdplab.errors` only.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sysconfig
@@ -33,6 +34,21 @@ _REMEDY = (
 # v3 has 32-bit jumps and atomics and is what every kernel since 5.12 runs. DWARF (-g) is
 # what clang makes BTF from. Unwind tables would add a section that no loader reads.
 _COMMON_FLAGS = ("-O2", "-g", "-mcpu=v3", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+
+# For machine code that a JIT places and other modules call: no unwind tables, no stack guards, no
+# assumption about where symbols lie, none about the types that memory holds (programs
+# read it as they like), and no system header.
+_NATIVE_FLAGS = (
+    *("-std=gnu11", "-O2", "-g0", "-S", "-emit-llvm", "-nostdinc", "-fno-pic"),
+    *("-fno-strict-aliasing", "-fno-sanitize=all", "-fno-stack-protector"),
+    *("-fomit-frame-pointer", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+    *("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"),
+    # zig adds -c, which -S makes superfluous.
+    "-Wno-unused-command-line-argument",
+)
+
+# Which processor the code is for is the JIT's to say, and where it lies too.
+_NATIVE_DROPPED = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"|\bdso_local ')
 
 _TIMEOUT_S = 120
 
@@ -63,25 +79,42 @@ def compile_object(
     Raises CompileError: the source is missing, there is no compiler, or the compiler
     refused the source (its diagnostics are in the message).
     """
-    if not source.is_file():
-        raise CompileError(f"Compiling {source}: there is no such file. Check the path")
     compiler = _find_compiler()
     directory = source.resolve().parent
+    flags = [
+        *_COMMON_FLAGS,
+        *compiler.flags,
+        *(f"-I{os.path.relpath(path.resolve(), directory)}" for path in include),
+        *(f"-D{name}={text}" for name, text in (defines or {}).items()),
+        *(f"-ffile-prefix-map={old}={new}" for old, new in compiler.prefixes),
+        f"-ffile-prefix-map={directory}=",
+        "-c",
+    ]
+    return _compile(compiler, source, flags)
+
+
+def compile_native(source: Path, architecture: str) -> str:
+    """Compile one freestanding C file to textual LLVM IR for a 64-bit Linux machine.
+
+    `architecture` is as in a target triple: "x86_64" or "aarch64". The text names no processor
+    and is the same wherever it is compiled; the compiler is found as by `compile_object` and
+    must be of the LLVM release that will read the text, or an older one.
+
+    Raises CompileError as `compile_object` does; warnings count as refusals.
+    """
+    compiler = _find_compiler()
+    flags = ["-target", f"{architecture}-linux-musl", *_NATIVE_FLAGS]
+    text = _compile(compiler, source, flags).decode()
+    return _NATIVE_DROPPED.sub("", text)
+
+
+def _compile(compiler: _Compiler, source: Path, flags: Sequence[str]) -> bytes:
+    if not source.is_file():
+        raise CompileError(f"Compiling {source}: there is no such file. Check the path")
+    directory = source.resolve().parent
     with tempfile.TemporaryDirectory(prefix="xdplab-cc-") as scratch:
-        output = Path(scratch, "out.o")
-        argv = [
-            *compiler.argv,
-            *_COMMON_FLAGS,
-            *compiler.flags,
-            *(f"-I{os.path.relpath(path.resolve(), directory)}" for path in include),
-            *(f"-D{name}={text}" for name, text in (defines or {}).items()),
-            *(f"-ffile-prefix-map={old}={new}" for old, new in compiler.prefixes),
-            f"-ffile-prefix-map={directory}=",
-            "-c",
-            source.name,
-            "-o",
-            str(output),
-        ]
+        output = Path(scratch, "out")
+        argv = [*compiler.argv, *flags, source.name, "-o", str(output)]
         result = _run(argv, f"Compiling {source}", directory=directory, scratch=scratch)
         if result.returncode != 0 or not output.is_file():
             diagnostics = result.stderr.strip() or f"exit code {result.returncode}, no output"

@@ -68,9 +68,9 @@ struct user_state {
 	u32 cpu;
 	u32 random[4];        /* xoshiro128++ */
 	u64 budget;           /* instructions left (checked and counted modes) */
-	/* variants of the data path, see docs: enum values of runtime.c */
-	u32 clear_head;
-	u32 trait_move;
+	/* variants of the data path */
+	u32 clear_head;       /* enum user_clear_head */
+	u32 trait_move;       /* enum user_move: how adjust_head moves metadata */
 	/* what a redirect left */
 	u32 redirect_kind;    /* 0 none, 1 ifindex, 2 map */
 	u32 redirect_ifindex;
@@ -86,13 +86,72 @@ struct user_state {
 	u64 fault_high;
 	u32 helper;
 	u32 tail_calls;       /* of the present packet */
-	/* where programs of a prog array live: filled when they are loaded */
+	/* what a counted run leaves */
 	u64 instructions;     /* executed, counted mode */
 	u64 *counts;          /* per basic block, counted mode */
-	void *host;           /* the runtime's own: fib table, trace buffer */
+	struct user_host *host; /* never NULL where a helper may be called */
 };
 
-/* A map. `type` is enum bpf_map_type; values lie at 8-byte aligned addresses and never move. */
+/* How adjust_head clears the bytes that a negative offset exposes (none: as Linux does). */
+enum user_clear_head {
+	USER_CLEAR_NONE,
+	USER_CLEAR_MEMSET,    /* a call of memset */
+	USER_CLEAR_REP_STOSB, /* inline `rep stosb` on x86, memset elsewhere */
+	USER_CLEAR_WORDS,     /* a loop of 8-byte stores, then the rest */
+	USER_CLEAR_CONSTANT,  /* plain stores for common sizes, the loop for others */
+};
+
+enum user_move {
+	USER_MOVE_MEMMOVE,
+	USER_MOVE_WORDS,      /* a loop over 8-byte words, inline */
+};
+
+enum user_redirect {
+	USER_REDIRECT_NONE,
+	USER_REDIRECT_IFINDEX,
+	USER_REDIRECT_MAP,
+};
+
+/* One route for bpf_fib_lookup: the longest prefix wins, the first of equals. */
+struct user_route {
+	u8 family;            /* 2 AF_INET, 10 AF_INET6 */
+	u8 prefix_bits;
+	u16 mtu;              /* 0: no limit */
+	u32 ifindex;
+	u8 address[16];       /* network byte order, as much as the family has */
+	u8 gateway[16];       /* all zero: none */
+	u8 dmac[6];
+	u8 smac[6];
+	u32 result;           /* BPF_FIB_LKUP_RET_*, 0 success */
+	u32 metric;
+};
+
+/* What programs share with their host beyond frames and maps. */
+struct user_host {
+	s32 clock_monotonic;  /* this system's clock ids for clock_gettime */
+	s32 clock_boottime;
+	s32 clock_coarse;
+	s32 clock_tai;
+	u32 nr_cpus;
+	u32 numa_node;
+	u32 route_count;
+	u32 mtu;              /* of every interface, for bpf_check_mtu */
+	const struct user_route *routes;
+	u8 *trace;            /* bpf_trace_printk's text, one message a line */
+	u64 trace_bytes;      /* room */
+	u64 trace_used;
+	u64 trace_lost;       /* messages that found no room */
+};
+
+/*
+ * A map. `type` is enum bpf_map_type. Values lie at 8-byte aligned addresses, and an address stays
+ * an entry's while the entry lives. Every address of a value byte is in
+ * [values, values + values_bytes), whatever the type.
+ *
+ * Arrays: entry i has its value at values + i * value_stride, for CPU c at c * cpu_stride further
+ * (0 unless per-CPU). Prog arrays: the native program's address, u64 at values + i * 8, 0 where
+ * there is none. Maps of maps: looking up gives the inner struct user_map *, never a value.
+ */
 struct user_map {
 	u32 type;
 	u32 key_bytes;
@@ -100,10 +159,46 @@ struct user_map {
 	u32 max_entries;
 	u32 flags;
 	u32 id;
-	u8 *values;           /* array types: the values, `value_stride` apart */
+	u32 nr_cpus;          /* copies of each value that a per-CPU map keeps */
+	u32 padding;
+	u64 extra;            /* map_extra */
+	u8 *values;
 	u64 value_stride;
-	u64 values_bytes;     /* of all values: every valid value address lies in here (hash types too) */
+	u64 values_bytes;
+	u64 cpu_stride;
 	void *inside;         /* the type's own structure */
+};
+
+/* A buffer that packets arrive in, and what a packet looks like at its start. */
+struct user_buffer {
+	u8 *hard_start;
+	u8 *hard_end;
+	u8 *data;
+	u8 *data_end;
+	u8 *data_meta;
+	const u8 *original;   /* what is copied to data_meta before each packet; NULL: nothing is */
+	u64 original_bytes;
+	const struct user_frag *frags;
+	u32 frag_count;
+	u32 padding;
+};
+
+#define USER_ACTIONS 8
+
+/*
+ * One timed call: `packets` packets through `program`, taking the buffers in turn. The frame is
+ * set up per packet as a driver does it: pointers, frags and, where asked for, bytes. It ends
+ * early at a fault.
+ */
+struct user_job {
+	u64 (*program)(struct user_frame *frame);
+	struct user_frame *frame; /* ingress_ifindex, rx_queue_index, egress_ifindex and state are kept */
+	const struct user_buffer *buffers;
+	u32 buffer_count;
+	s32 clock;            /* clock id of CLOCK_MONOTONIC */
+	u64 packets;
+	u64 done;             /* out: packets that ran to their end */
+	u64 actions[USER_ACTIONS]; /* out: how often each retval came; others count in the last */
 };
 
 #endif

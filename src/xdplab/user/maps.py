@@ -1,0 +1,167 @@
+"""Maps of the user-space engine as Python sees them: what bpf(2) is to the kernel's maps.
+
+The C runtime has the maps' logic; here are their memory and the commands on it. Every refusal
+is an `OSError` with the errno that bpf(2) would give.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import itertools
+import mmap
+import os
+from collections.abc import Iterator, Sequence
+from functools import cache
+from types import TracebackType
+from typing import Any
+
+from xdplab.program import MapSpec
+from xdplab.user.abi import UserMapStruct
+from xdplab.user.runtime import library
+
+ANY, NOEXIST, EXIST = 0, 1, 2
+"""Flags of an update: BPF_ANY, BPF_NOEXIST, BPF_EXIST (linux/bpf.h)."""
+
+PERCPU_TYPES = frozenset({5, 6, 10})
+"""enum bpf_map_type: percpu_hash, percpu_array, lru_percpu_hash; a value for each CPU."""
+
+_ids = itertools.count(1)
+
+
+@cache
+def _function(name: str) -> Any:
+    pointer = ctypes.c_void_p
+    types: dict[str, tuple[Any, ...]] = {
+        "user_map_memory": (ctypes.c_int64, pointer),
+        "user_map_create": (None, pointer, pointer),
+        "user_map_find": (pointer, pointer, ctypes.c_char_p),
+        "user_map_update": (
+            *(ctypes.c_int64, pointer),
+            *(ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64),
+        ),
+        "user_map_delete": (ctypes.c_int64, pointer, ctypes.c_char_p),
+        "user_map_next_key": (ctypes.c_int64, pointer, ctypes.c_char_p, pointer),
+    }
+    return library().function(name, *types[name])
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        raise OSError(-result, os.strerror(-result))
+    return result
+
+
+class UserMap:
+    """One map, alive until `close` (or until nobody holds it).
+
+    `nr_cpus` is how many values a per-CPU map keeps of each entry. Programs get `address`, that
+    of the struct user_map. OSError(EINVAL, E2BIG, ...) where the kernel would refuse to create
+    such a map, ENOMEM where there is no memory, EINVAL for a type that the engine does not have.
+    """
+
+    def __init__(self, spec: MapSpec, *, nr_cpus: int = 1) -> None:
+        self.spec = spec
+        self.nr_cpus = nr_cpus
+        wanted = UserMapStruct(
+            type=spec.type,
+            key_bytes=spec.key_size,
+            value_bytes=spec.value_size,
+            max_entries=spec.max_entries,
+            flags=spec.flags,
+            id=next(_ids),
+            nr_cpus=nr_cpus,
+            extra=spec.extra,
+        )
+        room = ctypes.sizeof(UserMapStruct)
+        # Entries start on a cache line of their own.
+        start = -(-room // 64) * 64
+        size = start + _checked(_function("user_map_memory")(ctypes.addressof(wanted)))
+        self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        self._struct = UserMapStruct.from_buffer(self._memory)
+        ctypes.memmove(ctypes.addressof(self._struct), ctypes.addressof(wanted), room)
+        self.address = ctypes.addressof(self._struct)
+        _function("user_map_create")(self.address, self.address + start)
+
+    @property
+    def struct(self) -> UserMapStruct:
+        """The map's struct user_map, shared with running programs."""
+        return self._struct
+
+    @property
+    def is_percpu(self) -> bool:
+        """Whether entries have a value for each CPU."""
+        return self.spec.type in PERCPU_TYPES
+
+    def _key(self, key: bytes) -> bytes:
+        if len(key) != self.spec.key_size:
+            raise OSError(errno.EINVAL, f"a key of {len(key)} bytes, not {self.spec.key_size}")
+        return key
+
+    def lookup(self, key: bytes, *, cpu: int = 0) -> bytes | None:
+        """The value (of a per-CPU map: of one CPU), None where the key is not there."""
+        address = _function("user_map_find")(self.address, self._key(key))
+        if not address:
+            return None
+        if not 0 <= cpu < (self.nr_cpus if self.is_percpu else 1):
+            raise OSError(errno.EINVAL, f"CPU {cpu} of {self.nr_cpus}")
+        return ctypes.string_at(address + cpu * self._struct.cpu_stride, self.spec.value_size)
+
+    def lookup_percpu(self, key: bytes) -> tuple[bytes, ...] | None:
+        """Every CPU's value, None where the key is not there."""
+        values = tuple(self.lookup(key, cpu=cpu) for cpu in range(self.nr_cpus))
+        return None if None in values else tuple(value for value in values if value is not None)
+
+    def update(self, key: bytes, value: bytes | Sequence[bytes], flags: int = ANY) -> None:
+        """Add or replace an entry; a per-CPU map takes a value for each CPU, or one for all."""
+        values = [value] * self.nr_cpus if isinstance(value, bytes) else list(value)
+        if not self.is_percpu:
+            values = values[:1]
+        stride = -(-self.spec.value_size // 8) * 8
+        if len(values) != (self.nr_cpus if self.is_percpu else 1) or any(
+            len(one) != self.spec.value_size for one in values
+        ):
+            raise OSError(errno.EINVAL, f"values must have {self.spec.value_size} bytes each")
+        data = b"".join(one.ljust(stride, b"\0") for one in values)
+        _checked(_function("user_map_update")(self.address, self._key(key), data, flags))
+
+    def delete(self, key: bytes) -> None:
+        """Remove an entry; ENOENT where the key is not there."""
+        _checked(_function("user_map_delete")(self.address, self._key(key)))
+
+    def keys(self) -> Iterator[bytes]:
+        """Keys in the kernel's order. Entries that come or go meanwhile may be missed."""
+        key = None
+        room = ctypes.create_string_buffer(max(1, self.spec.key_size))
+        while True:
+            result = _function("user_map_next_key")(self.address, key, ctypes.addressof(room))
+            if result == -errno.ENOENT:
+                return
+            _checked(result)
+            key = room.raw[: self.spec.key_size]
+            yield key
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Keys and values (of a per-CPU map: CPU 0's) in the order of `keys`."""
+        for key in self.keys():
+            value = self.lookup(key)
+            if value is not None:
+                yield key, value
+
+    def close(self) -> None:
+        """Give the memory back. No program may use the map any more."""
+        # Whoever still holds `struct` keeps the mapping until that goes: never close() it.
+        self.address = 0
+        self.__dict__.pop("_struct", None)
+        self.__dict__.pop("_memory", None)
+
+    def __enter__(self) -> UserMap:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The C runtime of the user-space engine, one unit for LLVM. Freestanding: besides memcpy, memmove,
+ * memset and memcmp it calls clock_gettime alone. It has no state of its own, so that several
+ * copies (one for Python, one in each program) work on the same frames and maps.
+ */
+
+#include "base.h"
+#include "jhash.c"
+#include "frames.c"
+#include "map_array.c"
+#include "map_hash.c"
+#include "maps.c"
+#include "run.c"
+#include "layout.c"
