@@ -1,0 +1,153 @@
+"""LLVM IR to machine code in this process.
+
+Compiling gives a relocatable object, the same in every process; loading puts it into memory and
+fills in addresses. One object may be loaded many times, each time somewhere else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import itertools
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import xdplab
+from xdplab.errors import XdplabError
+from xdplab.user import runtime
+from xdplab.user.cache import ObjectCache
+from xdplab.user.translate import ENTRY
+
+if TYPE_CHECKING:
+    from llvmlite.binding import LLJIT, ModuleRef, ResourceTracker, TargetMachine
+
+# What LLVM may make of loops and copies; every libc has them.
+_LIBC = ("memcpy", "memmove", "memset", "memcmp", "bcmp", "clock_gettime")
+
+_names = itertools.count()
+
+
+@functools.cache
+def _machine() -> TargetMachine:
+    """Code that reaches its maps and helpers as the kernel's does, by short relative addresses."""
+    import llvmlite.binding as llvm
+
+    runtime.architecture()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
+    return _new_machine()
+
+
+def _new_machine() -> TargetMachine:
+    import llvmlite.binding as llvm
+
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=2,
+        reloc="pic",
+        codemodel="small",
+        jit=True,
+    )
+
+
+@functools.cache
+def _jit() -> LLJIT:
+    import llvmlite.binding as llvm
+
+    _machine()
+    # It takes its target machine over, so that machine is one of its own.
+    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+
+
+@functools.cache
+def _libc() -> Mapping[str, int]:
+    libc = ctypes.CDLL(None)
+    return {name: ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0 for name in _LIBC}
+
+
+def compile_ir(ir: str, *, inline_helpers: bool = False, cache: ObjectCache | None = None) -> bytes:
+    """Machine code of a translation as a relocatable object.
+
+    `inline_helpers` takes the runtime's helpers into it. `cache` is asked first, and told after.
+    """
+    key = _key(ir, inline_helpers)
+    kept = cache.read(key) if cache else None
+    if kept is not None:
+        return kept
+    import llvmlite.binding as llvm
+
+    machine = _machine()
+    try:
+        module = llvm.parse_assembly(ir)
+    except RuntimeError as error:
+        raise XdplabError(
+            f"LLVM refused a translation, which is a bug of xdplab: {error}"
+        ) from None
+    module.triple = machine.triple
+    module.data_layout = str(machine.target_data)
+    if inline_helpers:
+        _take_helpers(module)
+    # What costs a program time at -O2 and -O3 are loops, which it has few of: -O1 gave as fast
+    # code in a third of the time.
+    tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+    builder = llvm.create_pass_builder(machine, tuning)
+    builder.getModulePassManager().run(module, builder)
+    data: bytes = machine.emit_object(module)
+    if cache:
+        cache.write(key, data)
+    return data
+
+
+def _take_helpers(module: ModuleRef) -> None:
+    import llvmlite.binding as llvm
+
+    wanted = {function.name for function in module.functions if function.is_declaration}
+    module.link_in(runtime.runtime_module())
+    for function in module.functions:
+        if function.is_declaration or function.name == ENTRY:
+            continue
+        function.linkage = "internal"
+        if function.name in wanted:
+            function.add_function_attribute("alwaysinline")
+    # Most of the runtime is not called, and must not be optimised for nothing.
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+    passes.run(module, llvm.create_pass_builder(_machine(), tuning))
+
+
+def _key(ir: str, inline_helpers: bool) -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
+
+    parts = [
+        xdplab.__version__,
+        llvmlite.__version__,
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+        str(runtime.runtime_module()) if inline_helpers else "",
+        ir,
+    ]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class LoadedCode:
+    """A compiled object in memory, until nobody holds it. `address` is the entry program's."""
+
+    def __init__(self, data: bytes, symbols: Mapping[str, int]) -> None:
+        """`symbols` gives addresses to the names that the object leaves open."""
+        import llvmlite.binding as llvm
+
+        builder = llvm.JITLibraryBuilder()
+        builder.add_object_img(data)
+        for name, address in {**_libc(), **symbols}.items():
+            builder.import_symbol(name, address)
+        builder.export_symbol(ENTRY)
+        try:
+            self._tracker: ResourceTracker = builder.link(_jit(), f"program{next(_names)}")
+        except RuntimeError as error:
+            raise XdplabError(f"LLVM could not load a compiled program: {error}") from None
+        self.address = int(self._tracker[ENTRY])
