@@ -172,6 +172,10 @@ class UserObject:
             loaded = self.add(link(self.spec, name))
         return loaded
 
+    def program_at(self, address: int) -> UserProgram:
+        """The loaded program whose native function is at `address`; LookupError if none is."""
+        return next(one for one in self._programs.values() if one.address == address)
+
     def add(self, linked: LinkedProgram) -> UserProgram:
         """Load a linked program of this object, and the programs that its tail calls may reach."""
         translation = translate(self.spec, linked, self.options)
