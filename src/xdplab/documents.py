@@ -142,6 +142,7 @@ def _result(item: _Fields) -> Result:
         operations_per_call=samples.whole("operations_per_call"),
         trials=tuple(_trial(_Fields(trial, place)) for trial, place in samples.each("trials")),
         note=item.text("note") if item.has("note") else "",
+        cycles=_estimate(item.fields("cycles")) if item.has("cycles") else None,
     )
 
 
@@ -170,4 +171,5 @@ def _trial(trial: _Fields) -> Trial:
         placement=(placement[0], placement[1]),
         interrupted=trial.whole("interrupted"),
         duration_ns=trial.whole("duration_ns") if trial.get("duration_ns") is not None else None,
+        clock_ghz=trial.number("clock_ghz") if trial.has("clock_ghz") else None,
     )

@@ -18,6 +18,7 @@ from types import FrameType
 from typing import Any
 
 from xdplab.engines.base import Engine, LoadKey, Method, Session
+from xdplab.noticed import noticed
 from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Estimate, Result, Trial, Warning
 from xdplab.stats import estimates, quads
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite, Values
@@ -32,9 +33,6 @@ an interval will be is itself a matter of luck."""
 _FEWEST_ROUNDS = 2
 _STRETCH = 1.5
 """How far beyond its time a group may go to reach the trials that an interval needs."""
-
-_DOUBLING_TOLERANCE = 0.05
-"""As the kernel's own bench: twice the work must take twice the time within this part."""
 
 _SEED = 20
 
@@ -111,11 +109,11 @@ def run_suite(
     clock_ghz: list[float] = []
     for group in plan.groups:
         label = f"{suite.name}, {group.method.value} method"
-        records, missing = _measure(
-            engine, group, time_s * group.share, stop, progress, label, clock_ghz
-        )
-        results += _results(suite, engine, group, records, missing)
-        warnings += _warnings(suite, group, records)
+        records, missing = _measure(engine, group, time_s * group.share, stop, progress, label)
+        found = _results(suite, engine, group, records, missing)
+        results += found
+        warnings += noticed(found, group.doubles)
+        clock_ghz += [t.clock_ghz for r in records for t in r.trials if t.clock_ghz is not None]
         if stop.asked:
             break
     return SuiteOutcome(tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz))
@@ -128,7 +126,6 @@ def _measure(
     stop: Stop,
     progress: Progress,
     label: str,
-    clock_ghz: list[float],
 ) -> tuple[list[_Record], dict[str, str]]:
     start = time.monotonic()
     shuffler = random.Random(_SEED)
@@ -152,9 +149,6 @@ def _measure(
             chosen = list(records) if rounds < _FULL_ROUNDS else _widest(records)
             shuffler.shuffle(chosen)
             _round(session, group, chosen, stop, shuffler)
-            clock = session.clock_ghz()
-            if clock is not None:
-                clock_ghz.append(clock)
             rounds += 1
             round_s = time.monotonic() - start - spent_s
         progress(label, 1.0)
@@ -255,6 +249,7 @@ def _take_trial(session: Session, method: Method, record: _Record, stop: Stop) -
                 interrupted=again.interrupted
                 + (baseline.interrupted if baseline is not again else 0),
                 duration_ns=again.duration_ns,
+                clock_ghz=session.clock_ghz(),
             ),
             again.operations_per_call,
         )
@@ -298,43 +293,20 @@ def _results(
                 operations_per_call=record.operations if record else 1,
                 trials=tuple(record.trials) if record else (),
                 note=note,
+                cycles=_cycles(record) if record else None,
             )
         )
     return results
 
 
+def _cycles(record: _Record) -> Estimate | None:
+    """The record in cycles: each trial by its own clock; None unless every trial has one."""
+    clocks = [trial.clock_ghz for trial in record.trials if trial.clock_ghz is not None]
+    if not clocks or len(clocks) < len(record.trials):
+        return None
+    points = [point * clock for point, clock in zip(record.points, clocks, strict=True)]
+    return estimates.estimate(points, quantum=max(clocks) / record.operations)
+
+
 def _estimate(record: _Record) -> Estimate:
     return estimates.estimate(record.points, quantum=1 / record.operations)
-
-
-def _warnings(suite: Suite, group: Group, records: Sequence[_Record]) -> list[Warning]:
-    found = []
-    for record in records:
-        gross = record.measure.against is None and group.method is Method.PACKET
-        if gross and record.trials:
-            ratio = sorted(quads.doubling_ratio(trial) for trial in record.trials)[
-                len(record.trials) // 2
-            ]
-            if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
-                found.append(_not_linear(suite, record.measure, ratio))
-    for once_name, twice_name in group.doubles:
-        for once in records:
-            for twice in records:
-                same = once.measure.parameters == twice.measure.parameters
-                names = once.measure.variant == once_name and twice.measure.variant == twice_name
-                if same and names and once.points and twice.points:
-                    once_ns = _estimate(once).point
-                    ratio = _estimate(twice).point / once_ns if once_ns > 0 else 0.0
-                    if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
-                        found.append(_not_linear(suite, once.measure, ratio))
-    return found
-
-
-def _not_linear(suite: Suite, measure: Measure, ratio: float) -> Warning:
-    where = " ".join(str(value) for value in measure.parameters.values())
-    return Warning(
-        "doubling",
-        f"{suite.name}: twice the work of {measure.variant} {where} took {ratio:.2f} times "
-        "the time, not 2 within 5 %: its cost depends on what runs around it",
-        "read its figure as the cost of the first of several, not of each",
-    )

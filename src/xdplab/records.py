@@ -27,7 +27,8 @@ class Trial:
     `baseline_ns[2i+1]`. `placement` is the JITed address modulo 64 of (baseline, variant), -1
     where unknown. `interrupted` counts calls that a signal cut short; they were made again
     and are not among the samples. `duration_ns` is the kernel's own figure of the variant's
-    last call, whole nanoseconds per run, or None where an engine has none.
+    last call, whole nanoseconds per run, or None where an engine has none. `clock_ghz` is the
+    core's clock right behind the samples, None where it cannot be measured.
     """
 
     baseline_ns: tuple[int, ...]
@@ -35,6 +36,7 @@ class Trial:
     placement: tuple[int, int]
     interrupted: int = 0
     duration_ns: int | None = None
+    clock_ghz: float | None = None
 
     def to_json(self) -> Json:
         return {
@@ -43,6 +45,7 @@ class Trial:
             "placement": list(self.placement),
             "interrupted": self.interrupted,
             "duration_ns": self.duration_ns,
+            "clock_ghz": self.clock_ghz,
         }
 
 
@@ -73,6 +76,8 @@ class Estimate:
 RESOLVED = "resolved"
 WITHIN_NOISE = "within noise"
 NOT_SUPPORTED = "not supported"
+TOO_FEW_LOADS = "too few loads"
+"""The verdict on a figure that has no interval yet: nothing was judged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,9 @@ class Result:
     `baseline` names the variant that the figure is net of, None for a gross figure.
     `metric` is a stable name ending in its unit. `estimate` is None where the row could not
     be measured; `note` then says why. `resolution` is what this run can tell apart, in the
-    metric's unit: the A/A twin's largest error; None where no twin was run.
+    metric's unit: the A/A twin's largest error; None where no twin was run. `cycles` is the
+    figure in cycles of the core's clock: each trial's by the clock of that moment, so that it
+    holds where nanoseconds follow a clock that moves; None where the clock is not known.
     """
 
     suite: str
@@ -99,6 +106,7 @@ class Result:
     operations_per_call: int = 1
     trials: tuple[Trial, ...] = ()
     note: str = ""
+    cycles: Estimate | None = None
 
     @property
     def kernel_duration_ns(self) -> int | None:
@@ -121,6 +129,7 @@ class Result:
             "level": estimate.level if estimate else None,
             "n": estimate.n if estimate else 0,
             "method": self.method,
+            "cycles": _cycles(self.cycles),
             "resolution": self.resolution,
             "verdict": self.verdict,
             "note": self.note,
@@ -183,6 +192,18 @@ class Document:
             "results": [result.to_json() for result in self.results],
             "warnings": [warning.to_json() for warning in self.warnings],
         }
+
+
+def _cycles(estimate: Estimate | None) -> Json | None:
+    if estimate is None:
+        return None
+    return {
+        "point": estimate.point,
+        "low": _finite(estimate.low),
+        "high": _finite(estimate.high),
+        "level": estimate.level,
+        "n": estimate.n,
+    }
 
 
 def _finite(value: float) -> float | None:

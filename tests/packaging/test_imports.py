@@ -24,6 +24,7 @@ ROWS = (
     {"engines"},
     {"guests"},
     {"suites"},
+    {"noticed"},
     {"experiment"},
     {"store"},
     {"views"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
@@ -13,7 +14,7 @@ from xdplab import __version__
 from xdplab.errors import XdplabError
 
 _COMMANDS = {
-    "run": "measure the laboratory's own suites on this machine",
+    "run": "measure the built-in suites on this machine",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`. The module xdplab.cli.NAME has it as `command`."""
@@ -50,7 +51,8 @@ def main(arguments: list[str] | None = None) -> Any:
     """Entry point: runs the command line and ends the process with its exit status."""
     try:
         status = cli.main(args=arguments, prog_name="xdplab", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except XdplabError as error:
         click.echo(f"xdplab: {error}", err=True)
         status = error.exit_code
@@ -62,6 +64,17 @@ def main(arguments: list[str] | None = None) -> Any:
         status = 130
     except BrokenPipeError:
         # The reader of our output went away (| head): there is nobody left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _silence_stdout()
         status = 0
+    except OSError as error:
+        # What cannot be saved anywhere else is said where it happens; this is the output itself.
+        click.echo(f"xdplab: writing the output failed: {error.strerror or error}", err=True)
+        _silence_stdout()
+        status = XdplabError.exit_code
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _silence_stdout() -> None:
+    """Keep the interpreter from trying once more, at its end, what has just failed."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,6 +13,7 @@ import click
 
 from xdplab import __version__
 from xdplab.engines.base import Engine
+from xdplab.errors import UsageError
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
@@ -110,12 +111,13 @@ def command(
     text_format: str,
     **options: tuple[int, ...],
 ) -> int:
-    """Measure SUITEs (default: all of them) on the running kernel, a table each.
+    """Measure built-in SUITEs (default: all of them) on the running kernel, a table each.
 
     Tables go to stdout, progress and warnings to stderr. Ctrl-C ends measuring and keeps what
     was measured.
     """
     suites = choose_suites(suite)
+    _refuse_idle_options(suites)
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
@@ -134,6 +136,21 @@ def command(
         click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
         return _INTERRUPTED_STATUS
     return 0
+
+
+def _refuse_idle_options(suites: Sequence[Suite]) -> None:
+    """An option of a suite that does not run was meant for something: say so."""
+    context = click.get_current_context()
+    used = {option.name for suite in suites for option in suite.options}
+    for owner in find_suites().values():
+        for option in owner.options:
+            source = context.get_parameter_source(option.name.replace("-", "_"))
+            given = source is click.core.ParameterSource.COMMANDLINE
+            if given and option.name not in used:
+                raise UsageError(
+                    f"--{option.name} belongs to {owner.name}, which does not run here. "
+                    f"Add {owner.name} or leave the option out"
+                )
 
 
 def _engine() -> Engine:
@@ -168,6 +185,7 @@ class _Run:
         self._start = time.monotonic()
         self._id = f"{self._started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self._environment = environment()
+        self._environment["cpu"]["pinned"] = engine.cpu
         self._disturbances = disturbances(self._environment)
         self.outcomes: list[SuiteOutcome] = []
 
@@ -181,7 +199,7 @@ class _Run:
                     suite, self._values, self._engine, self._time_s, self._stop, progress
                 )
             self.outcomes.append(outcome)
-            if report is not None:
+            if report is not None and any(r.estimate for r in outcome.results):
                 tables = suite.tables(Results(outcome.results), outcome.notes)
                 report.show(tables, self.document((outcome,)))
 

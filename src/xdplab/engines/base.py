@@ -139,6 +139,10 @@ class Engine(Protocol):
     def name(self) -> str:
         """As in the result document."""
 
+    @property
+    def cpu(self) -> int | None:
+        """The CPU that sessions run on, or None where they are not pinned."""
+
     def open(self, subjects: Sequence[Subject], method: Method) -> Session:
         """Make subjects ready. NotPossibleError where this engine cannot work here at all."""
 

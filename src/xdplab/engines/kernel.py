@@ -158,7 +158,7 @@ class KernelSession:
     Pins the calling thread to one CPU while it is open and puts the old mask back.
     """
 
-    def __init__(self, subjects: Sequence[Subject], method: Method) -> None:
+    def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int) -> None:
         self._subjects = {subject.key: subject for subject in subjects}
         self._method = method
         self._exit = contextlib.ExitStack()
@@ -170,17 +170,12 @@ class KernelSession:
         self.missing: dict[str, str] = {}
         self.capacity = ATTACHED if method is Method.PACKET else None
         try:
-            self._pin()
+            self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cpu})
             self._prepare()
         except BaseException:
             self.close()
             raise
-
-    def _pin(self) -> None:
-        mask = os.sched_getaffinity(0)
-        # CPU 0 serves most interrupts on most machines; the last is as good and quieter.
-        os.sched_setaffinity(0, {max(mask)})
-        self._exit.callback(os.sched_setaffinity, 0, mask)
 
     def _prepare(self) -> None:
         self._exit.callback(self._loads.close)
@@ -338,10 +333,18 @@ class KernelEngine:
 
     name = "kernel"
 
+    @property
+    def cpu(self) -> int:
+        """The CPU that sessions pin the calling thread to.
+
+        CPU 0 serves most interrupts on most machines; the last is as good and quieter.
+        """
+        return max(os.sched_getaffinity(0))
+
     def open(self, subjects: Sequence[Subject], method: Method) -> KernelSession:
         """Load every subject's program once and check that it does its work.
 
         A subject whose helper or kfunc this kernel lacks goes to `missing`; anything else that
         fails is an error: VerifierError, NotPossibleError, KernelError.
         """
-        return KernelSession(subjects, method)
+        return KernelSession(subjects, method, self.cpu)

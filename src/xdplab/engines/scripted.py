@@ -97,6 +97,7 @@ class ScriptedEngine:
     globals: Mapping[str, int | bytes] = field(default_factory=dict)
     capacity: int | None = None
     name: str = "scripted"
+    cpu: int | None = None
     open_sessions: int = 0
     sessions: list[ScriptedSession] = field(default_factory=list)
 

@@ -96,7 +96,7 @@ def _virtual(virtualisation: Mapping[str, Any]) -> records.Warning | None:
         "virtual-machine",
         f"this is a virtual machine{f' ({name})' if name else ''}: neighbours steal time unseen, "
         "and hardware counters are mostly missing",
-        "measure on bare metal; here, compare figures of one run only",
+        "measure on bare metal; here, compare within one run, or runs in cycles",
     )
 
 

@@ -11,6 +11,8 @@ import errno
 import functools
 import os
 import re
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,10 +26,6 @@ from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 KFUNCS = ("bpf_dynptr_from_xdp", "bpf_dynptr_slice", "bpf_xdp_pull_data")
 """kfuncs that packet access by name depends on; each is a probe of its own."""
 
-_AS_ROOT = (
-    "run it as root, who has CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: "
-    'sudo "$(command -v xdplab)" run'
-)
 _STATUS = Path("/proc/self/status")
 _UID_MAP = Path("/proc/self/uid_map")
 
@@ -86,6 +84,17 @@ def require_kernel_engine() -> None:
             )
 
 
+def _as_root() -> str:
+    # sudo looks for commands on a PATH of its own: name what was called, wherever it lies.
+    called = shutil.which(sys.argv[0])
+    # Not resolved: a link into an environment's bin is what tells Python where it belongs.
+    command = [str(Path.cwd() / called) if called else "xdplab", *sys.argv[1:]]
+    return (
+        "run it as root, who has CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: "
+        f"sudo {shlex.join(command)}"
+    )
+
+
 def _on_linux(function: Callable[[], ProbeOutcome]) -> ProbeOutcome:
     if sys.platform != "linux":
         return ProbeOutcome(
@@ -129,7 +138,7 @@ def _refused(tried: str, needed: tuple[str, ...]) -> ProbeOutcome:
     missing = missing_capabilities(status, needed)
     if missing:
         return ProbeOutcome(
-            Probe.UNKNOWN, f"{name}: this process lacks {' and '.join(missing)}", _AS_ROOT
+            Probe.UNKNOWN, f"{name}: this process lacks {' and '.join(missing)}", _as_root()
         )
     # The first user namespace maps all 2^32 - 1 ids; the kernel asks for rights there.
     if _read(_UID_MAP).split() != ["0", "0", "4294967295"]:

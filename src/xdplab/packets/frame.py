@@ -56,12 +56,39 @@ class Frame:
             )
 
 
+_UDP_BYTES = 8
+_HEADERS_BYTES = {
+    "ipv4": ETHERNET_BYTES + 20 + _UDP_BYTES,
+    "ipv6": ETHERNET_BYTES + 40 + _UDP_BYTES,
+    "vlan": ETHERNET_BYTES + 4 + 20 + _UDP_BYTES,
+    "qinq": ETHERNET_BYTES + 8 + 20 + _UDP_BYTES,
+}
+
+
+def headers_bytes(packet: str) -> int:
+    """The least that a frame of that kind has: its headers, UDP included. FrameError if unknown."""
+    if packet not in _HEADERS_BYTES:
+        raise FrameError(f"there is no packet kind {packet!r}; there are {', '.join(PACKETS)}")
+    return _HEADERS_BYTES[packet]
+
+
 def udp_frame(packet: str, frame_bytes: int) -> Frame:
     """A UDP packet of one of PACKETS in a frame of `frame_bytes` (without the FCS).
 
     Addresses are those set aside for documentation (RFC 5737, RFC 3849) and MAC addresses
     locally administered ones. FrameError where the headers do not fit or the kind is unknown.
     """
+    needed_bytes = headers_bytes(packet)
+    if frame_bytes < needed_bytes:
+        raise FrameError(
+            f"a frame of {frame_bytes} bytes has no room for the {needed_bytes} bytes of headers "
+            f"of {packet} and UDP; ask for {needed_bytes} or more"
+        )
+    if frame_bytes > MAXIMUM_IP_FRAME_BYTES:
+        raise FrameError(
+            f"a frame of {frame_bytes} bytes was asked for; IP's length field ends "
+            f"at {MAXIMUM_IP_FRAME_BYTES} bytes of frame"
+        )
     # Scapy takes most of a second to import; only who builds frames should wait for it.
     from scapy.layers.inet import IP, UDP
     from scapy.layers.inet6 import IPv6
@@ -76,18 +103,5 @@ def udp_frame(packet: str, frame_bytes: int) -> Frame:
         "vlan": ether / Dot1Q(vlan=1) / ipv4,
         "qinq": ether / Dot1AD(vlan=1) / Dot1Q(vlan=2) / ipv4,
     }
-    if frame_bytes > MAXIMUM_IP_FRAME_BYTES:
-        raise FrameError(
-            f"a frame of {frame_bytes} bytes was asked for; IP's length field ends "
-            f"at {MAXIMUM_IP_FRAME_BYTES} bytes of frame"
-        )
-    if packet not in layers:
-        raise FrameError(f"there is no packet kind {packet!r}; there are {', '.join(PACKETS)}")
     headers = layers[packet] / UDP(sport=1234, dport=9)
-    room_bytes = frame_bytes - len(headers)
-    if room_bytes < 0:
-        raise FrameError(
-            f"a frame of {frame_bytes} bytes has no room for the {len(headers)} bytes of "
-            f"headers of a {packet} packet; ask for {len(headers)} or more"
-        )
-    return Frame(bytes(headers / Raw(bytes(room_bytes))))
+    return Frame(bytes(headers / Raw(bytes(frame_bytes - needed_bytes))))

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from xdplab.records import RESOLVED, WITHIN_NOISE, Estimate
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
 
 LEVEL = 0.95
 MINIMUM_TRIALS = 5
@@ -90,7 +90,12 @@ def resolution(twin: Estimate) -> float:
 
 
 def verdict(figure: Estimate, resolution: float | None) -> str:
-    """RESOLVED where the interval leaves out zero and the point exceeds the run's resolution."""
+    """RESOLVED where the interval leaves out zero and the point exceeds the run's resolution.
+
+    TOO_FEW_LOADS where there is no interval to judge by.
+    """
+    if math.isinf(figure.low):
+        return TOO_FEW_LOADS
     outside = figure.low > 0 or figure.high < 0
     beyond = resolution is None or abs(figure.point) > resolution
     return RESOLVED if outside and beyond else WITHIN_NOISE

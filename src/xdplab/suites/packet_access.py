@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdplab.engines.base import XDP_DROP, XDP_TX, Engine, Method, Subject
-from xdplab.packets.frame import ETHERNET_BYTES, PACKETS, Frame, udp_frame
+from xdplab.packets.frame import ETHERNET_BYTES, PACKETS, Frame, headers_bytes, udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
 from xdplab.records import Estimate, Result
@@ -53,9 +53,7 @@ ONE_CALL, TWO_CALLS = "parse-ip/load-bytes-1", "parse-ip/load-bytes-2"
 
 ROWS = (
     Access(NO_TOUCH, "no touch", "no_touch", published=("37.8", "")),
-    Access(
-        "read-data", "read the Ethernet header", "read_data", NO_TOUCH, published=("40.0", "+2.2")
-    ),
+    Access("read-data", "read Ethernet header", "read_data", NO_TOUCH, published=("40.0", "+2.2")),
     Access(DPA, "parse IP, direct access", "parse_ip_dpa", "read-data", published=("41.5", "+1.5")),
     Access(ONE_CALL, "parse IP, load_bytes, one call", "parse_ip_load_bytes_1", DPA),
     Access(
@@ -63,7 +61,7 @@ ROWS = (
         "parse IP, load_bytes, two calls",
         "parse_ip_load_bytes_2",
         ONE_CALL,
-        published=("65.3", "+23.8 over direct access"),
+        published=("65.3", "+23.8*"),
     ),
     Access(
         "parse-ip/dynptr-slice-1", "parse IP, dynptr, one slice", "parse_ip_dynptr_slice_1", DPA
@@ -75,11 +73,11 @@ ROWS = (
         "parse-ip/dynptr-slice-1",
     ),
     Access("parse-ip/dynptr-read", "parse IP, dynptr, one read", "parse_ip_dynptr_read", DPA),
-    Access("parse-ip/pull-data", "parse IP, pull_data, direct access", "parse_ip_pull_data", DPA),
+    Access("parse-ip/pull-data", "parse IP, pull_data", "parse_ip_pull_data", DPA),
     Access("swap-macs/dpa", "swap MACs, direct access", "swap_macs_dpa", NO_TOUCH, XDP_TX),
     Access(
         "swap-macs/store-bytes",
-        "swap MACs, load_bytes and store_bytes",
+        "swap MACs, store_bytes",
         "swap_macs_store_bytes",
         "swap-macs/dpa",
         XDP_TX,
@@ -120,11 +118,11 @@ OUT_OF_REACH = {
 
 
 def _layouts(sizes: Sequence[int]) -> list[Layout]:
-    """The first size is the main one: every packet kind comes in it."""
+    """The first size is the main one: every packet kind that fits comes in it."""
     return [
         *(Layout(PACKETS[0], size) for size in sizes),
-        Layout(PACKETS[0], sizes[-1], linear_bytes=ETHERNET_BYTES),
-        *(Layout(packet, sizes[0]) for packet in PACKETS[1:]),
+        Layout(PACKETS[0], max(sizes), linear_bytes=ETHERNET_BYTES),
+        *(Layout(packet, sizes[0]) for packet in PACKETS[1:] if headers_bytes(packet) <= sizes[0]),
     ]
 
 
@@ -196,15 +194,15 @@ def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
         _main_table(results, main, notes),
         _cross_table(
             results,
-            f"over no touch by frame size, {main.packet}",
+            f"cost over no touch by frame size, {main.packet}",
             by_size,
             [
                 f"{layout.frame_bytes} B" + (", split" if layout.linear_bytes else "")
                 for layout in by_size
             ],
             (
-                "Frames larger than a page lie in frags behind the linear part; split: all behind "
-                "the Ethernet header does.",
+                "What does not fit into a page beside headroom and tailroom (3,520 bytes of 4 KiB) "
+                "continues in frags; split: all behind the Ethernet header lies in frags.",
                 "out of reach: direct access ends with the linear part. not repeatable: pull_data "
                 "moves the headers once, later repeats find them there; its other figures are for "
                 "headers that are linear already.",
@@ -212,7 +210,7 @@ def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
         ),
         _cross_table(
             results,
-            f"over no touch by packet, {main.frame_bytes} B",
+            f"cost over no touch by packet, {main.frame_bytes} B",
             by_packet,
             [layout.packet for layout in by_packet],
             ("A VLAN tag (vlan: one, qinq: two) is one more call or slice in the rows of two.",),
@@ -234,13 +232,14 @@ def _main_table(results: Results, main: Layout, notes: Sequence[str]) -> Table:
         Column("program"),
         Column("per packet", "ns"),
         Column("over no touch", "ns"),
-        Column("over the row it builds on", "ns"),
+        Column("cycles"),
+        Column("step", "ns"),
         Column("one core", "Mpps"),
-        Column("published, NIC", "ns"),
+        Column("published", "ns"),
         Column("published step", "ns"),
     )
     return Table(
-        f"packet access, {main.packet}, {main.frame_bytes} B",
+        f"cost of packet access, {main.packet}, {main.frame_bytes} B",
         columns,
         rows,
         (*notes, *_reading(results, where)),
@@ -266,8 +265,11 @@ def _main_row(
         row.title,
         Figure(gross, digits=1) if gross else None,
         over,
+        Figure.cycles_of(result) if row.variant != NO_TOUCH else None,
         above,
-        Figure(_millions_per_second(gross), digits=1) if gross and gross.low > 0 else None,
+        Figure(_millions_per_second(gross), digits=1, bare=True)
+        if gross and gross.low > 0
+        else None,
         Published(row.published[0]) if row.published else None,
         Published(row.published[1]) if row.published and row.published[1] else None,
     )
@@ -285,6 +287,12 @@ def _millions_per_second(per_packet_ns: Estimate) -> Estimate:
 
 
 def _reading(results: Results, where: dict[str, int | str]) -> Iterator[str]:
+    yield (
+        "per packet: the test run's loop and the dispatcher included, no driver and no NIC. step: "
+        "over the row above; for one load_bytes call, dynptr and pull_data over direct access; for "
+        "swapping by direct access over no touch. Each column is a comparison of its own: they "
+        "need not add up."
+    )
     one = results.find(ONE_CALL, where, baseline=DPA)
     two = results.find(TWO_CALLS, where, baseline=DPA)
     if one and two and one.estimate and two.estimate:
@@ -295,8 +303,8 @@ def _reading(results: Results, where: dict[str, int | str]) -> Iterator[str]:
                 f"[{times.low:.2f}, {times.high:.2f}] times what one costs, over direct access."
             )
     yield (
-        "Test runs: no driver, no NIC. The published rates hold a NIC's receive path, too: "
-        "compare steps, not levels."
+        "published: xdp-bench drop on a NIC, machine unnamed; a NIC's receive path is in it: "
+        "compare steps, not levels. *: two calls over direct access."
     )
 
 

@@ -13,13 +13,15 @@ class Figure:
     """A measured figure in a cell.
 
     `digits` are those after the point. `resolved` False marks a difference that this run
-    cannot tell from nothing. `signed` shows a plus.
+    cannot tell from nothing. `signed` shows a plus. `bare` leaves the interval out: for
+    what another column has with its interval, in another unit.
     """
 
     estimate: Estimate
     digits: int = 2
     signed: bool = False
     resolved: bool = True
+    bare: bool = False
 
     @classmethod
     def of(cls, result: Result, digits: int = 2, signed: bool = False) -> Figure | None:
@@ -27,6 +29,11 @@ class Figure:
         if result.estimate is None:
             return None
         return cls(result.estimate, digits, signed, result.verdict == RESOLVED)
+
+    @classmethod
+    def cycles_of(cls, result: Result) -> Figure | None:
+        """The result in cycles, bare; None where the clock is not known."""
+        return None if result.cycles is None else cls(result.cycles, digits=1, bare=True)
 
 
 @dataclass(frozen=True, slots=True)

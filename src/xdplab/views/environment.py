@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,10 +15,10 @@ _UNIT_NAMES = {"ns": "ns", "pps": "packets/s", "insns": "instructions"}
 
 
 def lines(document: records.Document) -> list[str]:
-    """Three lines on machine, kernel and method, then one line a warning."""
+    """Three lines on machine, kernel and run, then one line a warning."""
     return [
         *machine_lines(document.environment),
-        f"Method: {_method(document)}",
+        f"Run: {_run(document)}",
         *(warning_line(warning) for warning in document.warnings),
     ]
 
@@ -109,18 +110,32 @@ def _first_clause(text: str) -> str:
     return clause.lower() if clause.startswith("Vulnerable") else clause
 
 
-def _method(document: records.Document) -> str:
+def _run(document: records.Document) -> str:
+    run = document.run
     measured = [result for result in document.results if result.estimate is not None]
+    pinned = _part(document.environment, "cpu").get("pinned")
+    engine = _listed("engine", [result.engine for result in measured])
     parts = [
-        _listed("engine", [result.engine for result in measured]) or "nothing was measured",
-        _listed("method", [result.method for result in measured]),
+        f"xdplab {run.xdplab_version}",
+        run.started_at,
+        shlex.join(run.command),
+        engine if pinned is None else f"{engine} on CPU {pinned}",
+        *_methods(measured),
         _loads([result.estimate.n for result in measured if result.estimate]),
         _levels([result.estimate.level for result in measured if result.estimate]),
-        _resolution(measured),
-        f"run took {duration(document.run.duration_s)}",
-        "" if document.run.complete else "interrupted before its end",
+        duration(run.duration_s),
+        "" if run.complete else "interrupted before its end",
     ]
     return one_line(", ".join(part for part in parts if part))
+
+
+def _methods(results: Sequence[records.Result]) -> list[str]:
+    """Each method with what it can tell apart: no difference below that means anything."""
+    texts = []
+    for method in _unique(result.method for result in results):
+        worst = _resolution([result for result in results if result.method == method])
+        texts.append(f"{method} method" + (f" ({worst})" if worst else ""))
+    return texts
 
 
 def _unique(values: Any) -> list[str]:
@@ -145,7 +160,6 @@ def _levels(levels: Sequence[float]) -> str:
 
 
 def _resolution(results: Sequence[records.Result]) -> str:
-    """The worst of the run for each unit: no difference below it means anything."""
     worst: dict[str, float] = {}
     for result in results:
         if result.resolution is not None:

@@ -44,10 +44,12 @@ def figure_text(figure: Figure) -> FigureText:
     sign = "+" if figure.signed else ""
 
     def text(value: float, rounding: str) -> str:
-        return f"{_rounded(value, digits, rounding):{sign}f}"
+        rounded = _rounded(value, digits, rounding)
+        # A zero has no sign of its own: -0.0 would only puzzle.
+        return f"{rounded or abs(rounded):{sign}f}"
 
-    interval = TOO_FEW
-    if known:
+    interval = "" if figure.bare else TOO_FEW
+    if known and not figure.bare:
         low = text(estimate.low, decimal.ROUND_FLOOR)
         high = text(estimate.high, decimal.ROUND_CEILING)
         interval = f"[{low}, {high}]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Sequence
 
 from xdplab.records import Document
@@ -32,7 +33,9 @@ class Report:
         lines = environment.lines(document)
         if self._format == "terminal":
             for line in lines:
-                console.print(encodable(line, console.encoding), soft_wrap=True, style="dim")
+                text = encodable(line, console.encoding)
+                for part in textwrap.wrap(text, max(console.width, 20), subsequent_indent="  "):
+                    console.print(part, soft_wrap=True, style="dim")
             console.print()
         else:
             # Both formats have lists with a hyphen in front.

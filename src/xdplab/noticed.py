@@ -1,0 +1,119 @@
+"""What a run's own samples say against its figures: the warnings that only measuring gives.
+
+What the machine says against them beforehand is in kernel/disturbances.py.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from xdplab.records import TOO_FEW_LOADS, Result, Warning
+from xdplab.stats import quads
+
+_DOUBLING_TOLERANCE = 0.05
+"""As the kernel's own bench: twice the work must take twice the time within this part."""
+
+_CLOCK_TOLERANCE = 0.03
+"""How far the middle four fifths of the clock readings may spread before it is worth a word."""
+
+_READINGS = 20
+
+
+def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> list[Warning]:
+    """Warnings on the results of one group. `doubles` are pairs of variants of which the second
+    does the first's work twice."""
+    return [
+        *_too_few(results),
+        *_clock_moved(results),
+        *_gross_not_linear(results),
+        *_doubled(results, doubles),
+    ]
+
+
+def _too_few(results: Sequence[Result]) -> list[Warning]:
+    few = [result for result in results if result.verdict == TOO_FEW_LOADS]
+    if not few:
+        return []
+    return [
+        Warning(
+            "too-few-loads",
+            f"{few[0].suite}: {len(few)} of {len(results)} figures ({few[0].method} method) come "
+            "from fewer than 5 loads and have no interval",
+            "give --time more seconds, or ask for fewer sizes",
+        )
+    ]
+
+
+def _clock_moved(results: Sequence[Result]) -> list[Warning]:
+    clocks = sorted(
+        trial.clock_ghz
+        for result in results
+        for trial in result.trials
+        if trial.clock_ghz is not None
+    )
+    if len(clocks) < _READINGS:
+        return []
+    low, high = clocks[len(clocks) // 10], clocks[-1 - len(clocks) // 10]
+    if high - low <= _CLOCK_TOLERANCE * statistics.median(clocks):
+        return []
+    return [
+        Warning(
+            "clock",
+            f"{results[0].suite}: the clock moved between {low:.2f} and {high:.2f} GHz "
+            f"({results[0].method} method): nanoseconds follow it, from run to run as well",
+            "compare runs in cycles, which do not, or hold the clock (cpupower frequency-set)",
+        )
+    ]
+
+
+def _gross_not_linear(results: Sequence[Result]) -> list[Warning]:
+    """Gross figures of packets: the trial's variant did the baseline's work twice."""
+    ratios = {}
+    for result in results:
+        gross = result.metric == "gross_ns" and result.method == "packet"
+        if gross and result.verdict != TOO_FEW_LOADS and result.trials:
+            ratio = statistics.median(quads.doubling_ratio(trial) for trial in result.trials)
+            if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
+                ratios[_named(result)] = ratio
+    if not ratios:
+        return []
+    worst = max(ratios, key=lambda name: abs(ratios[name] - 2))
+    return [
+        Warning(
+            "doubling",
+            f"{results[0].suite}: twice the packets took not twice the time within 5 % for "
+            f"{len(ratios)} programs, worst {ratios[worst]:.2f} times for {worst}",
+            "distrust their gross figures: something else took time; measure again when quiet",
+        )
+    ]
+
+
+def _doubled(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> list[Warning]:
+    found = []
+    costs = {
+        (result.variant, tuple(sorted(result.parameters.items()))): result
+        for result in results
+        if result.metric == "cost_ns" and result.verdict != TOO_FEW_LOADS
+    }
+    for once_name, twice_name in doubles:
+        for (variant, parameters), twice in costs.items():
+            once = costs.get((once_name, parameters))
+            if variant != twice_name or once is None or not once.estimate or not twice.estimate:
+                continue
+            ratio = twice.estimate.point / once.estimate.point if once.estimate.point > 0 else 0.0
+            if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
+                found.append(
+                    Warning(
+                        "doubling",
+                        f"{once.suite}: two of {_named(once)} in a row cost {ratio:.2f} times one, "
+                        "not 2 within 5 %: the cost depends on what runs around it",
+                        "read the figure as the cost of the first, not of each of several",
+                    )
+                )
+    return found
+
+
+def _named(result: Result) -> str:
+    where = " ".join(str(value) for value in result.parameters.values())
+    return f"{result.variant} {where}".strip()
