@@ -12,6 +12,7 @@ import itertools
 import mmap
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import TracebackType
 from typing import Any
@@ -26,7 +27,20 @@ ANY, NOEXIST, EXIST = 0, 1, 2
 PERCPU_TYPES = frozenset({5, 6, 10})
 """enum bpf_map_type: percpu_hash, percpu_array, lru_percpu_hash; a value for each CPU."""
 
+PROG_ARRAY, PERF_EVENT_ARRAY, ARRAY_OF_MAPS, HASH_OF_MAPS, XSKMAP, RINGBUF = 3, 4, 12, 13, 17, 27
+"""enum bpf_map_type of those whose entries are not bytes."""
+
+_MAPS_OF_MAPS = frozenset({ARRAY_OF_MAPS, HASH_OF_MAPS})
+
 _ids = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a ring buffer or perf event array; `cpu` is 0 for ring buffers."""
+
+    data: bytes
+    cpu: int = 0
 
 
 @cache
@@ -42,6 +56,11 @@ def _function(name: str) -> Any:
         ),
         "user_map_delete": (ctypes.c_int64, pointer, ctypes.c_char_p),
         "user_map_next_key": (ctypes.c_int64, pointer, ctypes.c_char_p, pointer),
+        "user_map_push": (ctypes.c_int64, pointer, ctypes.c_char_p, ctypes.c_uint64),
+        "user_map_pop": (ctypes.c_int64, pointer, pointer),
+        "user_map_peek": (ctypes.c_int64, pointer, pointer),
+        "user_map_take": (pointer, pointer, pointer, pointer),
+        "user_map_lost": (ctypes.c_uint64, pointer),
     }
     return library().function(name, *types[name])
 
@@ -82,6 +101,8 @@ class UserMap:
         ctypes.memmove(ctypes.addressof(self._struct), ctypes.addressof(wanted), room)
         self.address = ctypes.addressof(self._struct)
         _function("user_map_create")(self.address, self.address + start)
+        # Inner maps live as long as the map that programs reach them by.
+        self._inner: dict[bytes, UserMap] = {}
 
     @property
     def struct(self) -> UserMapStruct:
@@ -99,12 +120,17 @@ class UserMap:
         return key
 
     def lookup(self, key: bytes, *, cpu: int = 0) -> bytes | None:
-        """The value (of a per-CPU map: of one CPU), None where the key is not there."""
+        """The value (of a per-CPU map: of one CPU), None where the key is not there.
+
+        Of a map of maps the inner map's id, as in the kernel.
+        """
         address = _function("user_map_find")(self.address, self._key(key))
         if not address:
             return None
         if not 0 <= cpu < (self.nr_cpus if self.is_percpu else 1):
             raise OSError(errno.EINVAL, f"CPU {cpu} of {self.nr_cpus}")
+        if self.spec.type in _MAPS_OF_MAPS:
+            return int(self._inner[key].struct.id).to_bytes(4, "little")
         return ctypes.string_at(address + cpu * self._struct.cpu_stride, self.spec.value_size)
 
     def lookup_percpu(self, key: bytes) -> tuple[bytes, ...] | None:
@@ -123,11 +149,34 @@ class UserMap:
         ):
             raise OSError(errno.EINVAL, f"values must have {self.spec.value_size} bytes each")
         data = b"".join(one.ljust(stride, b"\0") for one in values)
+        if self.spec.type in _MAPS_OF_MAPS or self.spec.type == PROG_ARRAY:
+            raise OSError(errno.EBADF, "an address is wanted: use set_map or set_program")
+        self._update(key, data, flags)
+
+    def _update(self, key: bytes, data: bytes, flags: int) -> None:
         _checked(_function("user_map_update")(self.address, self._key(key), data, flags))
+
+    def set_program(self, index: int, address: int) -> None:
+        """Put a native program, `u64 (*)(struct user_frame *)`, into a slot of a prog array."""
+        if self.spec.type != PROG_ARRAY:
+            raise OSError(errno.EINVAL, f"{self.spec.type_name} holds no programs")
+        self._update(index.to_bytes(4, "little"), address.to_bytes(8, "little"), ANY)
+
+    def set_map(self, key: bytes, inner: UserMap, flags: int = ANY) -> None:
+        """Put `inner` into a map of maps, which keeps it alive until the entry goes."""
+        if self.spec.type not in _MAPS_OF_MAPS:
+            raise OSError(errno.EINVAL, f"{self.spec.type_name} holds no maps")
+        self._update(key, inner.address.to_bytes(8, "little"), flags)
+        self._inner[key] = inner
+
+    def inner(self, key: bytes) -> UserMap | None:
+        """The map at `key` of a map of maps, None where there is none."""
+        return self._inner.get(self._key(key))
 
     def delete(self, key: bytes) -> None:
         """Remove an entry; ENOENT where the key is not there."""
         _checked(_function("user_map_delete")(self.address, self._key(key)))
+        self._inner.pop(key, None)
 
     def keys(self) -> Iterator[bytes]:
         """Keys in the kernel's order. Entries that come or go meanwhile may be missed."""
@@ -148,12 +197,67 @@ class UserMap:
             if value is not None:
                 yield key, value
 
+    def push(self, value: bytes, flags: int = ANY) -> None:
+        """Add to a queue, stack or Bloom filter; E2BIG where it is full and flags is not EXIST."""
+        if len(value) != self.spec.value_size:
+            raise OSError(errno.EINVAL, f"values must have {self.spec.value_size} bytes")
+        _checked(_function("user_map_push")(self.address, value, flags))
+
+    def pop(self) -> bytes | None:
+        """Take the next value of a queue or stack, None where it is empty."""
+        return self._next("user_map_pop")
+
+    def peek(self) -> bytes | None:
+        """The next value of a queue or stack, which stays; None where it is empty."""
+        return self._next("user_map_peek")
+
+    def _next(self, command: str) -> bytes | None:
+        room = ctypes.create_string_buffer(self.spec.value_size)
+        result = _function(command)(self.address, ctypes.addressof(room))
+        if result == -errno.ENOENT:
+            return None
+        _checked(result)
+        return room.raw
+
+    def might_contain(self, value: bytes) -> bool:
+        """What a Bloom filter says of `value`: False is certain, True is not."""
+        room = ctypes.create_string_buffer(value, self.spec.value_size)
+        result = _function("user_map_peek")(self.address, ctypes.addressof(room))
+        if result == -errno.ENOENT:
+            return False
+        _checked(result)
+        return True
+
+    def listen(self) -> None:
+        """Take records from a perf event array; before, programs that write get ENOENT."""
+        for index in range(min(self.spec.max_entries, self.nr_cpus)):
+            self._update(index.to_bytes(4, "little"), (1).to_bytes(8, "little"), ANY)
+
+    def drain(self) -> list[Record]:
+        """Take all records of a ring buffer or perf event array, oldest first."""
+        if self.spec.type not in (RINGBUF, PERF_EVENT_ARRAY):
+            raise OSError(errno.EINVAL, f"{self.spec.type_name} holds no records")
+        size, cpu = ctypes.c_uint32(), ctypes.c_uint32()
+        records = []
+        while address := _function("user_map_take")(
+            self.address, ctypes.addressof(size), ctypes.addressof(cpu)
+        ):
+            data = ctypes.string_at(address, size.value)
+            records.append(Record(data, cpu.value if self.spec.type != RINGBUF else 0))
+        return records
+
+    @property
+    def lost_count(self) -> int:
+        """Records of a perf event array that found no room."""
+        return int(_function("user_map_lost")(self.address))
+
     def close(self) -> None:
         """Give the memory back. No program may use the map any more."""
         # Whoever still holds `struct` keeps the mapping until that goes: never close() it.
         self.address = 0
         self.__dict__.pop("_struct", None)
         self.__dict__.pop("_memory", None)
+        self._inner.clear()
 
     def __enter__(self) -> UserMap:
         return self

@@ -6,6 +6,7 @@ or kfunc that is not here does not exist in the user-space engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -40,13 +41,15 @@ class ReturnKind(Enum):
     """What r0 holds after a call (the kernel's enum bpf_return_type).
 
     MAP_VALUE_OR_NULL is a value of the map in argument 1, but for a map of maps the inner map.
-    MEM_OR_NULL is memory of the size that `return_size` tells.
+    MEM_OR_NULL is memory of the size that `return_size` or `return_bytes` tells. ACTION is
+    an enum xdp_action, what the program usually returns.
     """
 
     SCALAR = auto()
     VOID = auto()
     MAP_VALUE_OR_NULL = auto()
     MEM_OR_NULL = auto()
+    ACTION = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +75,8 @@ class HelperSpec:
     `number` is that of enum bpf_func_id, -1 for a kfunc. `symbol` is the C function, always
     `u64 (struct user_frame *, u64 r1, ..., u64 r5)`. `by_map_type` gives functions that may be
     called instead where the map's type (enum bpf_map_type) is known. `return_size` is the
-    number of the argument with the size of the returned memory. `changes_packet`: pointers into
-    the packet are void after the call.
+    number of the argument with the size of the returned memory, `return_bytes` its constant
+    size. `changes_packet`: pointers into the packet are void after the call.
     """
 
     number: int
@@ -82,6 +85,7 @@ class HelperSpec:
     arguments: tuple[Argument, ...]
     returns: ReturnKind = ReturnKind.SCALAR
     return_size: int | None = None
+    return_bytes: int | None = None
     changes_packet: bool = False
     by_map_type: Mapping[int, str] = field(default_factory=dict)
 
@@ -94,8 +98,17 @@ _CTX = Argument(ArgumentKind.CTX)
 _MAP = Argument(ArgumentKind.MAP)
 _KEY = Argument(ArgumentKind.MAP_KEY)
 _VALUE = Argument(ArgumentKind.MAP_VALUE)
+_VALUE_OUT = Argument(ArgumentKind.MAP_VALUE, writes=True)
 _SCALAR = Argument(ArgumentKind.SCALAR)
 _SIZE = Argument(ArgumentKind.SIZE)
+_STRING = Argument(ArgumentKind.STRING)
+_CALLBACK = Argument(ArgumentKind.CALLBACK)
+_CONTEXT = Argument(ArgumentKind.CONTEXT, nullable=True)
+_RECORD = Argument(ArgumentKind.RINGBUF_MEM)
+_LOCK = Argument(ArgumentKind.SPIN_LOCK)
+_DYNPTR = Argument(ArgumentKind.DYNPTR, size_bytes=16)
+_DYNPTR_OUT = Argument(ArgumentKind.DYNPTR, size_bytes=16, writes=True)
+_ITERATOR = Argument(ArgumentKind.MEM, size_bytes=8, writes=True)
 
 
 def _memory(size: int, *, writes: bool = False, nullable: bool = False) -> Argument:
@@ -108,22 +121,30 @@ def _helper(
     *arguments: Argument,
     returns: ReturnKind = ReturnKind.SCALAR,
     return_size: int | None = None,
+    return_bytes: int | None = None,
     changes_packet: bool = False,
     by_map_type: Mapping[int, str] | None = None,
 ) -> HelperSpec:
     types = {key: f"user_helper_{name}_{end}" for key, end in (by_map_type or {}).items()}
     return HelperSpec(
-        number,
-        name,
-        f"user_helper_{name}",
-        arguments,
-        returns,
-        return_size,
-        changes_packet,
-        MappingProxyType(types),
+        number=number,
+        name=name,
+        symbol=f"user_helper_{name.removeprefix('bpf_')}",
+        arguments=arguments,
+        returns=returns,
+        return_size=return_size,
+        return_bytes=return_bytes,
+        changes_packet=changes_packet,
+        by_map_type=MappingProxyType(types),
     )
 
 
+_kfunc = functools.partial(_helper, -1)
+_VALUE_POINTER = ReturnKind.MAP_VALUE_OR_NULL
+_MEMORY_POINTER = ReturnKind.MEM_OR_NULL
+_VOID = ReturnKind.VOID
+
+# Map types that have a lookup of their own to call; numbers of enum bpf_map_type.
 _LOOKUPS = {
     1: "hash",
     2: "array",
@@ -131,39 +152,117 @@ _LOOKUPS = {
     6: "percpu_array",
     9: "lru_hash",
     10: "lru_hash",
+    11: "lpm_trie",
+    12: "array_of_maps",
+    13: "hash_of_maps",
 }
 
 _HELPERS = (
-    _helper(
-        1,
-        "map_lookup_elem",
-        _MAP,
-        _KEY,
-        returns=ReturnKind.MAP_VALUE_OR_NULL,
-        by_map_type=_LOOKUPS,
-    ),
+    _helper(1, "map_lookup_elem", _MAP, _KEY, returns=_VALUE_POINTER, by_map_type=_LOOKUPS),
     _helper(2, "map_update_elem", _MAP, _KEY, _VALUE, _SCALAR),
     _helper(3, "map_delete_elem", _MAP, _KEY),
+    _helper(5, "ktime_get_ns"),
+    _helper(6, "trace_printk", _memory(2), _SIZE, _SCALAR, _SCALAR, _SCALAR),
+    _helper(7, "get_prandom_u32"),
+    _helper(8, "get_smp_processor_id"),
+    _helper(23, "redirect", _SCALAR, _SCALAR, returns=ReturnKind.ACTION),
+    _helper(25, "perf_event_output", _CTX, _MAP, _SCALAR, _memory(5), _SIZE),
+    _helper(
+        28,
+        "csum_diff",
+        _memory(2, nullable=True),
+        _SIZE,
+        _memory(4, nullable=True),
+        _SIZE,
+        _SCALAR,
+    ),
+    _helper(42, "get_numa_node_id"),
     _helper(44, "xdp_adjust_head", _CTX, _SCALAR, changes_packet=True),
+    _helper(51, "redirect_map", _MAP, _SCALAR, _SCALAR, returns=ReturnKind.ACTION),
     _helper(54, "xdp_adjust_meta", _CTX, _SCALAR, changes_packet=True),
     _helper(65, "xdp_adjust_tail", _CTX, _SCALAR, changes_packet=True),
+    _helper(69, "fib_lookup", _CTX, _memory(3, writes=True), _SIZE, _SCALAR),
+    _helper(87, "map_push_elem", _MAP, _VALUE, _SCALAR),
+    _helper(88, "map_pop_elem", _MAP, _VALUE_OUT),
+    _helper(89, "map_peek_elem", _MAP, _VALUE_OUT),
+    _helper(93, "spin_lock", _LOCK, returns=_VOID),
+    _helper(94, "spin_unlock", _LOCK, returns=_VOID),
+    _helper(118, "jiffies64"),
+    _helper(125, "ktime_get_boot_ns"),
+    _helper(130, "ringbuf_output", _MAP, _memory(3), _SIZE, _SCALAR),
+    _helper(131, "ringbuf_reserve", _MAP, _SIZE, _SCALAR, returns=_MEMORY_POINTER, return_size=2),
+    _helper(132, "ringbuf_submit", _RECORD, _SCALAR, returns=_VOID),
+    _helper(133, "ringbuf_discard", _RECORD, _SCALAR, returns=_VOID),
+    _helper(134, "ringbuf_query", _MAP, _SCALAR),
+    _helper(160, "ktime_get_coarse_ns"),
+    _helper(
+        163,
+        "check_mtu",
+        _CTX,
+        _SCALAR,
+        Argument(ArgumentKind.MEM, size_bytes=4, writes=True),
+        _SCALAR,
+        _SCALAR,
+    ),
+    _helper(164, "for_each_map_elem", _MAP, _CALLBACK, _CONTEXT, _SCALAR),
+    _helper(
+        165,
+        "snprintf",
+        _memory(2, writes=True, nullable=True),
+        _SIZE,
+        _STRING,
+        _memory(5, nullable=True),
+        _SIZE,
+    ),
+    _helper(177, "trace_vprintk", _memory(2), _SIZE, _memory(4, nullable=True), _SIZE),
+    _helper(181, "loop", _SCALAR, _CALLBACK, _CONTEXT, _SCALAR),
+    _helper(182, "strncmp", _memory(2), _SIZE, _STRING),
     _helper(188, "xdp_get_buff_len", _CTX),
     _helper(189, "xdp_load_bytes", _CTX, _SCALAR, _memory(4, writes=True), _SIZE),
     _helper(190, "xdp_store_bytes", _CTX, _SCALAR, _memory(4), _SIZE),
+    _helper(195, "map_lookup_percpu_elem", _MAP, _KEY, _SCALAR, returns=_VALUE_POINTER),
+    _helper(197, "dynptr_from_mem", _memory(2, writes=True), _SIZE, _SCALAR, _DYNPTR_OUT),
+    _helper(198, "ringbuf_reserve_dynptr", _MAP, _SCALAR, _SCALAR, _DYNPTR_OUT),
+    _helper(199, "ringbuf_submit_dynptr", _DYNPTR_OUT, _SCALAR, returns=_VOID),
+    _helper(200, "ringbuf_discard_dynptr", _DYNPTR_OUT, _SCALAR, returns=_VOID),
+    _helper(201, "dynptr_read", _memory(2, writes=True), _SIZE, _DYNPTR, _SCALAR, _SCALAR),
+    _helper(202, "dynptr_write", _DYNPTR, _SCALAR, _memory(4), _SIZE, _SCALAR),
+    _helper(203, "dynptr_data", _DYNPTR, _SCALAR, _SIZE, returns=_MEMORY_POINTER, return_size=3),
+    _helper(208, "ktime_get_tai_ns"),
 )
 
 HELPERS: Mapping[int, HelperSpec] = MappingProxyType({spec.number: spec for spec in _HELPERS})
 """Helpers by their number, the immediate of a call instruction."""
 
-KFUNCS: Mapping[str, HelperSpec] = MappingProxyType(
-    {
-        "bpf_xdp_pull_data": HelperSpec(
-            -1,
-            "bpf_xdp_pull_data",
-            "user_helper_xdp_pull_data",
-            (_CTX, _SCALAR),
-            changes_packet=True,
+_SLICE = (_DYNPTR, _SCALAR, _memory(4, writes=True, nullable=True), _SIZE)
+
+_KFUNCS = (
+    _kfunc("bpf_xdp_pull_data", _CTX, _SCALAR, changes_packet=True),
+    _kfunc("bpf_dynptr_from_xdp", _CTX, _SCALAR, _DYNPTR_OUT),
+    _kfunc("bpf_dynptr_slice", *_SLICE, returns=_MEMORY_POINTER, return_size=4),
+    _kfunc("bpf_dynptr_slice_rdwr", *_SLICE, returns=_MEMORY_POINTER, return_size=4),
+    _kfunc("bpf_dynptr_adjust", _DYNPTR_OUT, _SCALAR, _SCALAR),
+    _kfunc("bpf_dynptr_is_null", _DYNPTR),
+    _kfunc("bpf_dynptr_is_rdonly", _DYNPTR),
+    _kfunc("bpf_dynptr_size", _DYNPTR),
+    _kfunc("bpf_dynptr_clone", _DYNPTR, _DYNPTR_OUT),
+    _kfunc("bpf_iter_num_new", _ITERATOR, _SCALAR, _SCALAR),
+    _kfunc("bpf_iter_num_next", _ITERATOR, returns=_MEMORY_POINTER, return_bytes=4),
+    _kfunc("bpf_iter_num_destroy", _ITERATOR, returns=_VOID),
+    *(
+        _kfunc(name, returns=_VOID)
+        for name in (
+            "bpf_rcu_read_lock",
+            "bpf_rcu_read_unlock",
+            "bpf_preempt_disable",
+            "bpf_preempt_enable",
         )
-    }
+    ),
+    # A driver without hardware metadata; the results that it would fill stay as they are.
+    _kfunc("bpf_xdp_metadata_rx_timestamp", _CTX, _SCALAR),
+    _kfunc("bpf_xdp_metadata_rx_hash", _CTX, _SCALAR, _SCALAR),
+    _kfunc("bpf_xdp_metadata_rx_vlan_tag", _CTX, _SCALAR, _SCALAR),
 )
+
+KFUNCS: Mapping[str, HelperSpec] = MappingProxyType({spec.name: spec for spec in _KFUNCS})
 """Kfuncs by their name."""

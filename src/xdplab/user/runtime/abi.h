@@ -5,8 +5,8 @@
  *
  * A program is `u64 program(struct user_frame *frame)`. It sees the frame as struct xdp_md: the
  * translation turns loads of xdp_md's fields into loads of these, and data, data_end and data_meta
- * into 64-bit pointers. A helper is `u64 user_helper_NAME(struct user_frame *, u64 r1, ..., u64 r5)`
- * with BPF's registers, whatever the helper's number of arguments.
+ * into 64-bit pointers. A helper is `u64 user_helper_NAME(struct user_frame *, u64 r1, ..., u64
+ * r5)` with BPF's registers, whatever the helper's number of arguments.
  */
 #ifndef XDPLAB_USER_ABI_H
 #define XDPLAB_USER_ABI_H
@@ -21,7 +21,7 @@ typedef int s32;
 typedef long long s64;
 
 #define USER_HEADROOM_BYTES 256
-#define USER_XDP_FRAME_BYTES 40 /* sizeof(struct xdp_frame): kept free at the start of the headroom */
+#define USER_XDP_FRAME_BYTES 40 /* sizeof(struct xdp_frame): kept free where the headroom starts */
 #define USER_TAILROOM_BYTES 320 /* struct skb_shared_info, aligned: no program may grow into it */
 #define USER_FRAGS 17           /* MAX_SKB_FRAGS */
 
@@ -60,7 +60,7 @@ enum user_fault {
 	USER_FAULT_DEPTH,  /* too many nested or tail calls */
 };
 
-/* One for each program that is loaded: what outlives a packet, and what a packet leaves to be read. */
+/* One for each program that is loaded: what outlives a packet, and what a packet leaves behind. */
 struct user_state {
 	/* set before a run, read by helpers */
 	u64 time_ns;          /* what ktime_get_ns answers where `fixed_time` is set */
@@ -192,7 +192,7 @@ struct user_buffer {
  */
 struct user_job {
 	u64 (*program)(struct user_frame *frame);
-	struct user_frame *frame; /* ingress_ifindex, rx_queue_index, egress_ifindex and state are kept */
+	struct user_frame *frame; /* its ifindexes, rx_queue_index and state are the caller's */
 	const struct user_buffer *buffers;
 	u32 buffer_count;
 	s32 clock;            /* clock id of CLOCK_MONOTONIC */

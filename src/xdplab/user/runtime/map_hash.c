@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Hash maps, as kernel/bpf/hashtab.c: as many buckets as entries (a power of two), new entries at
- * the front of their bucket, and an update of an entry that takes a fresh element, so that who still
- * holds the old value's address goes on to see the old value. LRU maps update in place and
+ * the front of their bucket, and an update of an entry that takes a fresh element, so that who
+ * still holds the old value's address goes on to see the old value. LRU maps update in place and
  * evict by second chance: a list, and a bit that a lookup sets.
  *
  * Elements are numbered from 1 and lie in one piece: header, key, value (or one value for each
@@ -66,11 +66,14 @@ static s64 hash_memory(const struct user_map *map)
 	if (!map->max_entries || !map->key_bytes || !map->value_bytes || map->flags & ~allowed)
 		return -EINVAL;
 	if (map->type == MAP_DEVMAP_HASH) {
-		if (map->flags & ~(BPF_F_NUMA_NODE | ACCESS_FLAGS))
+		if (map->key_bytes != 4 || (map->value_bytes != 4 && map->value_bytes != 8) ||
+		    map->flags & ~(BPF_F_NUMA_NODE | BPF_F_RDONLY | BPF_F_WRONLY))
 			return -EINVAL;
-	} else if (is_lru(map) ? map->flags & BPF_F_NO_PREALLOC : map->flags & BPF_F_NO_COMMON_LRU) {
+	} else if (map->flags & (is_lru(map) ? BPF_F_NO_PREALLOC : BPF_F_NO_COMMON_LRU)) {
 		return -EINVAL;
 	}
+	if (map->type == MAP_HASH_OF_MAPS && map->value_bytes != 4)
+		return -EINVAL;
 	if (map->max_entries > 1u << 31)
 		return -E2BIG;
 	hash_layout(map, &hash);
@@ -140,6 +143,9 @@ inline_always u32 hash_code(const struct user_map *map, const void *key)
 {
 	const struct hash_map *hash = map->inside;
 
+	/* A devmap_hash has the low bits of the key as its bucket. */
+	if (unlikely(map->type == MAP_DEVMAP_HASH))
+		return read_u32(key);
 	return hash_bytes(key, map->key_bytes, hash->seed);
 }
 
@@ -258,8 +264,8 @@ static void lru_evict(struct hash_map *hash)
 /* Which values an update sets: this CPU's alone, or every CPU's from as many values in a row. */
 #define ALL_CPUS 0xffffffffu
 
-static void hash_fill(const struct user_map *map, struct hash_elem *elem, const void *value, u32 cpu,
-		      int fresh)
+static void hash_fill(const struct user_map *map, struct hash_elem *elem, const void *value,
+		      u32 cpu, int fresh)
 {
 	const struct hash_map *hash = map->inside;
 	u8 *at = hash_value(hash, elem);
@@ -286,6 +292,12 @@ static s64 hash_update(struct user_map *map, const void *key, const void *value,
 
 	if (unlikely(flags > BPF_EXIST))
 		return -EINVAL;
+	if (map->type == MAP_DEVMAP_HASH) {
+		if (!read_u32(value))
+			return -EINVAL;
+		if (flags == BPF_EXIST)
+			flags = BPF_ANY;
+	}
 	code = hash_code(map, key);
 	old = hash_find(map, key, code);
 	if (old && flags == BPF_NOEXIST)
