@@ -3,8 +3,7 @@
 
 static s64 array_memory(const struct user_map *map)
 {
-	u32 allowed = BPF_F_NUMA_NODE | ACCESS_FLAGS | BPF_F_MMAPABLE | BPF_F_PRESERVE_ELEMS |
-		      BPF_F_INNER_MAP;
+	u32 allowed = BPF_F_NUMA_NODE | ACCESS_FLAGS | BPF_F_MMAPABLE | BPF_F_INNER_MAP;
 
 	if (!map->max_entries || map->key_bytes != 4 || !map->value_bytes ||
 	    map->flags & ~allowed)

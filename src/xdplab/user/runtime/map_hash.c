@@ -63,15 +63,18 @@ static s64 hash_memory(const struct user_map *map)
 		      BPF_F_ZERO_SEED;
 	struct hash_map hash;
 
-	if (!map->max_entries || !map->key_bytes || !map->value_bytes || map->flags & ~allowed)
-		return -EINVAL;
 	if (map->type == MAP_DEVMAP_HASH) {
-		if (map->key_bytes != 4 || (map->value_bytes != 4 && map->value_bytes != 8) ||
+		if (!map->max_entries || map->key_bytes != 4 ||
+		    (map->value_bytes != 4 && map->value_bytes != 8) ||
 		    map->flags & ~(BPF_F_NUMA_NODE | BPF_F_RDONLY | BPF_F_WRONLY))
 			return -EINVAL;
-	} else if (map->flags & (is_lru(map) ? BPF_F_NO_PREALLOC : BPF_F_NO_COMMON_LRU)) {
+	} else if (map->flags & ~allowed || (map->flags & BPF_F_NO_COMMON_LRU && !is_lru(map))) {
 		return -EINVAL;
+	} else if (is_lru(map) && map->flags & BPF_F_NO_PREALLOC) {
+		return -ENOTSUPP;
 	}
+	if (!map->max_entries || !map->key_bytes || !map->value_bytes)
+		return -EINVAL;
 	if (map->type == MAP_HASH_OF_MAPS && map->value_bytes != 4)
 		return -EINVAL;
 	if (map->max_entries > 1u << 31)

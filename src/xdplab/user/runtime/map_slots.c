@@ -19,8 +19,6 @@ static s64 slots_memory(const struct user_map *map)
 
 	if (map->type == MAP_PERF_EVENT_ARRAY)
 		allowed |= BPF_F_PRESERVE_ELEMS;
-	if (map->type == MAP_ARRAY_OF_MAPS || map->type == MAP_PROG_ARRAY)
-		allowed |= BPF_F_INNER_MAP | BPF_F_MMAPABLE;
 	if (map->type == MAP_CPUMAP)
 		allowed = BPF_F_NUMA_NODE;
 	if (!map->max_entries || map->key_bytes != 4 || map->flags & ~allowed)

@@ -20,6 +20,10 @@ s64 user_map_next_key(const struct user_map *map, const void *key, void *next_ke
 /* Bytes of zeroed memory that a map needs, or the errno with which the kernel would refuse it. */
 s64 user_map_memory(const struct user_map *map)
 {
+	u32 neither = BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG;
+
+	if ((map->flags & neither) == neither || (map->extra && map->type != MAP_BLOOM_FILTER))
+		return -EINVAL;
 	switch (map->type) {
 	ARRAY_CASES:
 		return array_memory(map);
