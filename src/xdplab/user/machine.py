@@ -21,7 +21,7 @@ from xdplab.user.cache import ObjectCache
 from xdplab.user.counts import Counts
 from xdplab.user.jit import LoadedCode, compile_ir
 from xdplab.user.link import LinkedProgram, link
-from xdplab.user.maps import UserMap
+from xdplab.user.maps import PROG_ARRAY, UserMap
 from xdplab.user.options import Options
 from xdplab.user.translate import COUNTS, Translation, map_symbol, section_symbol, translate
 from xdplab.user.translate_calls import find_spec
@@ -34,8 +34,8 @@ verifier itself looks at no more than a million."""
 LOOPBACK_IFINDEX = 1
 """The interface that the kernel's test run gives to frames unless told otherwise."""
 
-_PROG_ARRAY = 3
 _RDONLY_PROG = 1 << 7
+_TABLE_ENTRIES = 4096
 
 _FAULT_TEXTS: Mapping[Fault, str] = {
     Fault.PACKET: "outside of the packet's linear part",
@@ -147,19 +147,37 @@ class UserObject:
                 self.maps[name] = UserMap(map_spec, nr_cpus=nr_cpus)
             except OSError as error:
                 self._refused[name] = error.strerror or str(error)
-        self._regions = self._region_table()
-        self._map_table = _table([one.address for one in self.maps.values()])
-
-    def _region_table(self) -> ctypes.Array[ctypes.c_uint64]:
-        words: list[int] = []
+        self._regions = _Table(3)
+        self._map_table = _Table(1)
         for section, memory in self._sections.items():
             writable = not section.startswith(".rodata")
-            words += (memory.address, memory.address + memory.size_bytes, writable)
+            self._regions.append(memory.address, memory.address + memory.size_bytes, writable)
         for one in self.maps.values():
-            start = one.struct.values or 0
-            writable = not one.spec.flags & _RDONLY_PROG
-            words += (start, start + one.struct.values_bytes, writable)
-        return _table(words, per_entry=3)
+            self._tell(one)
+        for name, map_spec in spec.maps.items():
+            if map_spec.inner is not None and name in self.maps:
+                for index, inner in (map_spec.values or {}).items():
+                    self.set_map(name, index.to_bytes(map_spec.key_size, "little"), inner)
+
+    def _tell(self, one: UserMap) -> None:
+        """Let checked programs use a map and its values."""
+        start = one.struct.values or 0
+        writable = not one.spec.flags & _RDONLY_PROG
+        self._regions.append(start, start + one.struct.values_bytes, writable)
+        self._map_table.append(one.address)
+
+    def set_map(self, outer: str, key: bytes, inner: str | UserMap) -> None:
+        """Put a map of this object, or another one, into a map of maps.
+
+        UsageError where there is no such map, OSError where the kernel would refuse.
+        """
+        if outer not in self.maps or (isinstance(inner, str) and inner not in self.maps):
+            raise UsageError(f"{self.spec.name} has no map {outer!r}, or no map {inner!r}")
+        if isinstance(inner, str):
+            inner = self.maps[inner]
+        elif inner not in self.maps.values():
+            self._tell(inner)
+        self.maps[outer].set_map(key, inner)
 
     def program(self, name: str) -> UserProgram:
         """Entry program `name`, compiled and loaded the first time.
@@ -188,7 +206,7 @@ class UserObject:
         loaded = UserProgram(self, linked, translation, data)
         self._programs[linked.name] = loaded
         for name in translation.maps:
-            if self.spec.maps[name].type == _PROG_ARRAY:
+            if self.spec.maps[name].type == PROG_ARRAY:
                 for index, target in (self.spec.maps[name].values or {}).items():
                     self.set_program(name, index, target)
         return loaded
@@ -203,11 +221,9 @@ class UserObject:
     def set_program(self, map_name: str, index: int, program: str) -> None:
         """Put a program of this object into a prog array; UsageError where that cannot be."""
         table = self.maps.get(map_name)
-        if table is None or table.spec.type != _PROG_ARRAY or index >= table.spec.max_entries:
+        if table is None or table.spec.type != PROG_ARRAY or index >= table.spec.max_entries:
             raise UsageError(f"{self.spec.name} has no prog array {map_name!r} with slot {index}")
-        address = self.program(program).address
-        slot = ctypes.c_uint64.from_address(table.struct.values + 8 * index)
-        slot.value = address
+        table.set_program(index, self.program(program).address)
 
     def memory_of(self, name: str) -> ctypes.Array[ctypes.c_char]:
         """A global variable's bytes, shared with the programs; of use while the object is there."""
@@ -245,8 +261,8 @@ class UserObject:
         for name in translation.sections:
             found[section_symbol(name)] = self._sections[name].address
         if translation.needs_regions:
-            found[REGIONS] = ctypes.addressof(self._regions)
-            found[MAPS] = ctypes.addressof(self._map_table)
+            found[REGIONS] = self._regions.address
+            found[MAPS] = self._map_table.address
         return found
 
     def run_once(self, address: int, buffer: FrameBuffer) -> tuple[int, FaultRecord | None]:
@@ -391,6 +407,18 @@ class _Section:
         return (ctypes.c_char * size).from_buffer(self._memory, offset)
 
 
-def _table(words: list[int], per_entry: int = 1) -> ctypes.Array[ctypes.c_uint64]:
-    """A count of entries, then the entries, as checked programs read them."""
-    return (ctypes.c_uint64 * (1 + len(words)))(len(words) // per_entry, *words)
+class _Table:
+    """A count of entries of u64 words, then the entries, as checked programs read them."""
+
+    def __init__(self, words_per_entry: int) -> None:
+        self._words = words_per_entry
+        self._memory = (ctypes.c_uint64 * (1 + words_per_entry * _TABLE_ENTRIES))()
+        self.address = ctypes.addressof(self._memory)
+
+    def append(self, *words: int) -> None:
+        count = self._memory[0]
+        if count == _TABLE_ENTRIES:
+            raise UsageError(f"an object may use {_TABLE_ENTRIES} maps and data sections")
+        start = 1 + count * self._words
+        self._memory[start : start + self._words] = list(words)
+        self._memory[0] = count + 1

@@ -39,6 +39,19 @@ TAIL_CALLS = 33
 DYNPTR_BYTES = 16
 """sizeof(struct bpf_dynptr)."""
 
+_MAKES_DYNPTR = frozenset(
+    {
+        ("dynptr_from_mem", 4),
+        ("ringbuf_reserve_dynptr", 4),
+        ("bpf_dynptr_from_xdp", 3),
+        ("bpf_dynptr_clone", 2),
+    }
+)
+"""Helpers with the number of the argument that is no dynptr before the call."""
+
+_RECORD_HEADER_BYTES = 8
+"""BPF_RINGBUF_HDR_SZ: what lies before a ring buffer's record."""
+
 _MAPS_OF_MAPS = frozenset((12, 13))
 """BPF_MAP_TYPE_ARRAY_OF_MAPS, BPF_MAP_TYPE_HASH_OF_MAPS."""
 
@@ -228,6 +241,13 @@ def _check_argument(
                 emitter.begin(emitter.new_label("unreached"))
         case ArgumentKind.DYNPTR:
             _check_memory(scope, number, str(DYNPTR_BYTES), argument)
+            if (spec.name, number) not in _MAKES_DYNPTR:
+                given = emitter.get(number)
+                sound = emitter.value(f"call i1 @is_dynptr(ptr %frame, i64 {given})")
+                scope.require(sound, Fault.HELPER, given)
+        case ArgumentKind.RINGBUF_MEM:
+            header = emitter.value(f"sub i64 {emitter.get(number)}, {_RECORD_HEADER_BYTES}")
+            check(scope, None, header, str(_RECORD_HEADER_BYTES), writes=True)
         case ArgumentKind.SPIN_LOCK:
             _check_memory(scope, number, "4", argument)
         case ArgumentKind.MAP_KEY | ArgumentKind.MAP_VALUE:

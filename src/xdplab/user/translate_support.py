@@ -41,6 +41,7 @@ def support() -> str:
             _INSIDE,
             _search(),
             _IS_MAP,
+            _IS_DYNPTR,
         )
     )
 
@@ -105,6 +106,43 @@ yes:
 no:
   ret i1 false
 }}"""
+
+
+# A dynptr is on the program's stack, where an unsound program may write what it likes: it must be
+# null, of the present frame, or of memory that may be used, a ring buffer's header in front.
+_IS_DYNPTR = """\
+define internal i1 @is_dynptr(ptr %frame, i64 %address) nounwind noinline {
+  %dynptr = inttoptr i64 %address to ptr
+  %data = load i64, ptr %dynptr, align 1
+  %size.at = getelementptr i8, ptr %dynptr, i64 8
+  %word = load i32, ptr %size.at, align 1
+  %offset.at = getelementptr i8, ptr %dynptr, i64 12
+  %offset = load i32, ptr %offset.at, align 1
+  %is.null = icmp eq i64 %data, 0
+  br i1 %is.null, label %yes, label %kinds
+kinds:
+  %type.and.access = lshr i32 %word, 28
+  %type = and i32 %type.and.access, 7
+  %is.xdp = icmp eq i32 %type, 4
+  br i1 %is.xdp, label %xdp, label %memory
+xdp:
+  %frame.address = ptrtoint ptr %frame to i64
+  %same = icmp eq i64 %data, %frame.address
+  ret i1 %same
+memory:
+  %is.ring = icmp eq i32 %type, 2
+  %header = select i1 %is.ring, i64 8, i64 0
+  %low = sub i64 %data, %header
+  %size = and i32 %word, 16777215
+  %size.wide = zext i32 %size to i64
+  %offset.wide = zext i32 %offset to i64
+  %ahead = add i64 %header, %offset.wide
+  %bytes = add i64 %ahead, %size.wide
+  %found = call i1 @search(ptr %frame, i64 %low, i64 %bytes, i1 false)
+  ret i1 %found
+yes:
+  ret i1 true
+}"""
 
 
 def _packet_bounds() -> str:
