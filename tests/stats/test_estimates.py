@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdplab.records import RESOLVED, WITHIN_NOISE, Estimate
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
 from xdplab.stats import estimates
 from xdplab.stats.estimates import (
     MINIMUM_TRIALS,
@@ -185,7 +185,10 @@ def test_resolution_is_how_far_the_twin_reaches_on_either_side() -> None:
         # An end on zero does not leave zero out.
         (_known(0.0, 1.0, 1.5), 0.1, WITHIN_NOISE),
         (_known(-1.5, -1.0, 0.0), 0.1, WITHIN_NOISE),
-        (Estimate(9.0, -math.inf, math.inf, 0.95, 2), 0.1, WITHIN_NOISE),
+        # Without an interval there is nothing to judge by, whatever else is known.
+        (Estimate(9.0, -math.inf, math.inf, 0.95, 2), 0.1, TOO_FEW_LOADS),
+        (Estimate(9.0, -math.inf, math.inf, 0.95, 2), None, TOO_FEW_LOADS),
+        (Estimate(0.0, -math.inf, math.inf, 0.95, 4), 0.1, TOO_FEW_LOADS),
     ],
 )
 def test_a_verdict_needs_both_conditions(
@@ -198,6 +201,13 @@ def test_a_verdict_needs_both_conditions(
 def test_a_verdict_does_not_depend_on_the_sign(figure: Estimate, limit: float | None) -> None:
     mirrored = _known(-figure.high, -figure.point, -figure.low)
     assert verdict(mirrored, limit) == verdict(figure, limit)
+
+
+@_few
+@given(st.lists(_finite, min_size=1, max_size=2 * MINIMUM_TRIALS), _quantum)
+def test_a_figure_is_judged_from_the_fifth_load_on(points: list[float], quantum: float) -> None:
+    judged = verdict(estimate(points, quantum), None) != TOO_FEW_LOADS
+    assert judged == (len(points) >= MINIMUM_TRIALS)
 
 
 def test_what_makes_no_difference_is_seldom_called_one() -> None:
