@@ -17,6 +17,7 @@ from xdplab.records import (
     NOT_SUPPORTED,
     RESOLVED,
     SCHEMA,
+    TOO_FEW_LOADS,
     WITHIN_NOISE,
     Document,
     Estimate,
@@ -42,6 +43,7 @@ def _trials(draw: st.DrawFn) -> Trial:
         placement=draw(st.tuples(st.integers(-1, 63), st.integers(-1, 63))),
         interrupted=draw(st.integers(0, 5)),
         duration_ns=draw(st.none() | st.integers(0, 2**32 - 1)),
+        clock_ghz=draw(st.none() | st.floats(0.1, 10)),
     )
 
 
@@ -64,10 +66,11 @@ _results = st.builds(
     method=_text,
     estimate=st.none() | _estimates(),
     resolution=st.none() | _number,
-    verdict=st.sampled_from([RESOLVED, WITHIN_NOISE, NOT_SUPPORTED]),
+    verdict=st.sampled_from([RESOLVED, WITHIN_NOISE, NOT_SUPPORTED, TOO_FEW_LOADS]),
     operations_per_call=st.integers(1, 8000),
     trials=st.lists(_trials(), max_size=2).map(tuple),
     note=_text,
+    cycles=st.none() | _estimates(),
 )
 _json: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | _number | _text,
@@ -107,7 +110,8 @@ _EXAMPLE = Document(
             resolution=0.01,
             verdict=RESOLVED,
             operations_per_call=1000,
-            trials=(Trial((1, 2), (3, 4), (8, 12), 1, 9),),
+            trials=(Trial((1, 2), (3, 4), (8, 12), 1, 9, 4.0),),
+            cycles=Estimate(10.0, 9.6, 10.8, 0.95, 5),
         ),
     ),
     warnings=(Warning("doubling", "it does not", "read it so"),),
@@ -146,6 +150,26 @@ def test_a_row_without_a_figure_has_null_and_its_note() -> None:
     assert (written["n"], written["note"]) == (0, "no such kfunc")
 
 
+def test_cycles_without_an_interval_are_a_point_and_null() -> None:
+    data = _example()
+    data["results"][0]["cycles"] |= {"low": None, "high": None, "n": 2}
+    document = document_from_json(data)
+    assert document.results[0].cycles == Estimate(10.0, -math.inf, math.inf, 0.95, 2)
+    written = document.to_json()["results"][0]["cycles"]
+    assert (written["point"], written["low"], written["high"]) == (10.0, None, None)
+
+
+def test_a_clock_that_is_not_known_is_null() -> None:
+    data = _example()
+    data["results"][0]["cycles"] = None
+    data["results"][0]["samples"]["trials"][0]["clock_ghz"] = None
+    (result,) = document_from_json(data).results
+    assert (result.cycles, result.trials[0].clock_ghz) == (None, None)
+    written = result.to_json()
+    assert written["cycles"] is None
+    assert written["samples"]["trials"][0]["clock_ghz"] is None
+
+
 def test_the_keys_of_schema_1() -> None:
     """A change here is a change of the schema: raise SCHEMA, and let old documents load."""
     data = _example()
@@ -163,11 +187,13 @@ def test_the_keys_of_schema_1() -> None:
     assert set(result) == {
         *("suite", "engine", "variant", "baseline", "parameters", "metric", "method"),
         *("point", "low", "high", "level", "n", "resolution", "verdict", "note"),
-        *("kernel_duration_ns", "samples"),
+        *("cycles", "kernel_duration_ns", "samples"),
     }
+    assert set(result["cycles"]) == {"point", "low", "high", "level", "n"}
     assert set(result["samples"]) == {"operations_per_call", "trials"}
     assert set(result["samples"]["trials"][0]) == {
         *("baseline_ns", "variant_ns", "placement", "interrupted", "duration_ns"),
+        "clock_ghz",
     }
 
 
@@ -250,6 +276,11 @@ _DAMAGED = [
     (_with(["x"], "results", 0, "samples", "trials", 0, "variant_ns"), "variant_ns[0] is str"),
     (_with(2.5, "results", 0, "n"), "results[0].n is float, where a whole number"),
     (_with(True, "run", "duration_s"), "run.duration_s is bool"),
+    (_with(13.1, "results", 0, "cycles"), "results[0].cycles is float, where an object"),
+    (_without("results", 0, "cycles", "point"), "results[0].cycles has no 'point'"),
+    (_with(None, "results", 0, "cycles", "point"), "results[0].cycles.point is NoneType"),
+    (_with(11.0, "results", 0, "cycles", "low"), "results[0].cycles.point: an estimate's point"),
+    (_with("fast", "results", 0, "samples", "trials", 0, "clock_ghz"), "clock_ghz is str"),
 ]
 
 
@@ -294,7 +325,13 @@ def test_what_schema_1_did_not_always_have_may_be_absent() -> None:
     del data["run"]["complete"]
     del data["results"][0]["note"]
     del data["warnings"][0]["remedy"]
+    # As written before figures stood in cycles.
+    del data["results"][0]["cycles"]
+    del data["results"][0]["samples"]["trials"][0]["clock_ghz"]
     document = document_from_json(data)
     assert document.run.complete
     assert document.results[0].note == ""
     assert document.warnings[0].remedy == ""
+    assert document.results[0].cycles is None
+    assert document.results[0].trials[0].clock_ghz is None
+    assert document.results[0].estimate == _ESTIMATE

@@ -37,6 +37,7 @@ _trials = st.builds(
     placement=st.tuples(st.integers(-1, 63), st.integers(-1, 63)),
     interrupted=st.integers(0, 9),
     duration_ns=st.none() | st.integers(0, 2**32 - 1),
+    clock_ghz=st.none() | st.floats(0.1, 10),
 )
 _results = st.builds(
     Result,
@@ -53,6 +54,7 @@ _results = st.builds(
     operations_per_call=st.integers(1, 10**6),
     trials=st.lists(_trials, max_size=3).map(tuple),
     note=_words,
+    cycles=st.none() | estimates(),
 )
 _documents = st.builds(
     Document,
