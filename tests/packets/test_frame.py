@@ -19,6 +19,7 @@ from xdplab.packets.frame import (
     MAXIMUM_METADATA_BYTES,
     PACKETS,
     Frame,
+    headers_bytes,
     udp_frame,
 )
 
@@ -28,6 +29,7 @@ _LAYERS: dict[str, tuple[type[Packet], ...]] = {
     "vlan": (Ether, Dot1Q, IP, UDP),
     "qinq": (Ether, Dot1AD, Dot1Q, IP, UDP),
 }
+# Ethernet 14, a tag 4 each, IPv4 20 or IPv6 40, UDP 8.
 _HEADER_BYTES = {"ipv4": 42, "ipv6": 62, "vlan": 46, "qinq": 50}
 _kinds = st.sampled_from(PACKETS)
 _fitting = _kinds.flatmap(
@@ -54,6 +56,19 @@ def test_any_size_that_fits_parses_back_as_asked(asked: tuple[str, int]) -> None
     payload_bytes = frame_bytes - _HEADER_BYTES[kind]
     assert parsed[UDP].len == 8 + payload_bytes
     assert bytes(parsed[UDP].payload) == bytes(payload_bytes)
+
+
+@pytest.mark.parametrize("kind", PACKETS)
+def test_headers_are_as_long_as_the_shortest_packet(kind: str) -> None:
+    least = headers_bytes(kind)
+    assert least == _HEADER_BYTES[kind]
+    assert bytes(Ether(udp_frame(kind, least).data)[UDP].payload) == b""
+
+
+def test_the_longest_packet_is_the_longest_that_ipv4_can_name() -> None:
+    assert MAXIMUM_IP_FRAME_BYTES == 14 + 65_535
+    longest = Ether(udp_frame("ipv4", MAXIMUM_IP_FRAME_BYTES).data)
+    assert longest[IP].len == 65_535
 
 
 @pytest.mark.parametrize("kind", PACKETS)
@@ -90,8 +105,9 @@ def test_tags_are_told_apart() -> None:
 @pytest.mark.parametrize("lacking", [1, 2, 30, 42, 60])
 def test_too_short_for_its_headers_says_how_long_it_must_be(kind: str, lacking: int) -> None:
     frame_bytes = _HEADER_BYTES[kind] - lacking
-    wanted = f"frame of {frame_bytes} bytes has no room for the {_HEADER_BYTES[kind]} bytes"
-    with pytest.raises(FrameError, match=re.escape(wanted)):
+    least = _HEADER_BYTES[kind]
+    wanted = f"frame of {frame_bytes} bytes has no room for the {least} bytes of headers of {kind}"
+    with pytest.raises(FrameError, match=f"{re.escape(wanted)}.*ask for {least} or more"):
         udp_frame(kind, frame_bytes)
 
 
@@ -105,6 +121,8 @@ def test_too_long_for_an_ip_packet_says_the_limit(kind: str, frame_bytes: int) -
 def test_an_unknown_kind_names_the_known_ones() -> None:
     with pytest.raises(FrameError, match="no packet kind 'ipx'; there are ipv4, ipv6, vlan, qinq"):
         udp_frame("ipx", 64)
+    with pytest.raises(FrameError, match="no packet kind 'ipx'; there are ipv4, ipv6, vlan, qinq"):
+        headers_bytes("ipx")
 
 
 # --- layout
