@@ -61,7 +61,12 @@ def estimates(draw: st.DrawFn) -> Estimate:
 
 
 figures = st.builds(
-    Figure, estimates(), digits=st.integers(0, 4), signed=st.booleans(), resolved=st.booleans()
+    Figure,
+    estimates(),
+    digits=st.integers(0, 4),
+    signed=st.booleans(),
+    resolved=st.booleans(),
+    bare=st.booleans(),
 )
 _words = st.text(max_size=30)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -25,6 +26,19 @@ from xdplab.views import format as text
             "+0.01 [-0.02, +0.03] within noise",
         ),
         (Figure(estimate(-0.0, -0.0, 0.0), digits=1), "0.0 [0.0, 0.0]"),
+        # What rounds to zero has a sign no more than zero has.
+        (
+            Figure(estimate(-0.04, -0.2, -0.01), digits=1, resolved=False),
+            "0.0 [-0.2, 0.0] within noise",
+        ),
+        (
+            Figure(estimate(-0.004, -0.04, -0.001), signed=True, resolved=False),
+            "+0.00 [-0.04, +0.00] within noise",
+        ),
+        (Figure(estimate(-0.04, -math.inf, math.inf), digits=1), "0.0 [too few loads]"),
+        (Figure(estimate(13.14, 13.1, 13.2), digits=1, bare=True), "13.1"),
+        (Figure(estimate(13.14, -math.inf, math.inf), digits=1, bare=True), "13.1"),
+        (Figure(estimate(-0.04, -0.2, 0.1), digits=1, bare=True), "-0.04"),
         (Figure(estimate(0.0032, 0.0021, 0.0042), signed=True), "+0.003 [+0.002, +0.005]"),
         (Figure(estimate(2.5e6, 2.4e6, 2.6e6), digits=0), "2500000 [2400000, 2600000]"),
         (
@@ -45,15 +59,17 @@ def test_a_figure_keeps_its_sign_and_its_interval(figure: Figure) -> None:
     parts = text.figure_text(figure)
     point = float(parts.point)
     original = figure.estimate
-    if original.point < 0:
-        assert parts.point.startswith("-")
-    elif figure.signed:
-        assert parts.point.startswith("+")
-    else:
-        assert parts.point[0].isdigit()
+    # The sign is the figure's own, but what rounds to zero has none; a plus is asked for.
+    if point:
+        assert (point < 0) == (original.point < 0)
+        assert parts.point.startswith("-") == (original.point < 0)
+    assert parts.point.startswith("+") == (figure.signed and not parts.point.startswith("-"))
+    assert parts.point.lstrip("+-")[0].isdigit()
     assert abs(point - original.point) <= 0.5 * 10.0**-figure.digits * (1 + 1e-9)
     found = _INTERVAL.fullmatch(parts.interval)
-    if found is None:
+    if figure.bare:
+        assert parts.interval == ""
+    elif found is None:
         assert math.isinf(original.low)
         assert parts.interval == text.TOO_FEW
     else:
@@ -61,7 +77,19 @@ def test_a_figure_keeps_its_sign_and_its_interval(figure: Figure) -> None:
         assert low <= point <= high
         assert low <= original.low
         assert original.high <= high
-    assert (parts.mark == "") is (figure.resolved or found is None)
+    assert (parts.mark == "") is (figure.resolved or math.isinf(original.low))
+
+
+@given(figures)
+def test_a_printed_zero_has_no_minus(figure: Figure) -> None:
+    assert not re.search(r"-0(\.0*)?(?![.\d])", text.cell_text(figure))
+
+
+@given(figures)
+def test_a_bare_figure_is_the_point_that_stands_before_an_interval(figure: Figure) -> None:
+    whole = text.figure_text(replace(figure, bare=False))
+    assert text.figure_text(replace(figure, bare=True)) == replace(whole, interval="")
+    assert whole.interval
 
 
 @given(st.text())
