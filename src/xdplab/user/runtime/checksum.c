@@ -33,8 +33,6 @@ HELPER(csum_diff)
 		sum = sum_bytes(BYTES(r3), to_bytes, sum);
 	} else if (from_bytes) {
 		sum = ~sum_bytes(BYTES(r1), from_bytes, ~sum);
-	} else {
-		return sum;
 	}
 	sum = (sum & 0xffff) + (sum >> 16);
 	return (sum & 0xffff) + (sum >> 16);
