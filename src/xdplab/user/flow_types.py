@@ -65,6 +65,14 @@ class MapValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Memory:
+    """`offset` bytes into `size_bytes` bytes that a helper lent, such as a callback's key."""
+
+    size_bytes: int
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Data:
     """Somewhere in a data section."""
 
@@ -86,7 +94,17 @@ class Constant:
 
 
 Type = (
-    Ctx | MaybeCtx | Stack | Packet | PacketEnd | MapPointer | MapValue | Data | Callback | Constant
+    Ctx
+    | MaybeCtx
+    | Stack
+    | Packet
+    | PacketEnd
+    | MapPointer
+    | MapValue
+    | Memory
+    | Data
+    | Callback
+    | Constant
 )
 Types = tuple[Type | None, ...]
 """By register, r0 to r10; None is unknown, but never the context."""
@@ -101,12 +119,14 @@ class CallEffect:
 
     `result` is the type of r0. `writes` has, for each argument through which memory may be written,
     its number and how many bytes at most, None where that is not known.
-    `runs_callback`: functions of the program may run inside it.
+    `callback` is the number of the argument that is a function of the program, which then gets
+    `callback_arguments` in r1 to r5.
     """
 
     result: Type | None = None
     writes: tuple[tuple[int, int | None], ...] = ()
-    runs_callback: bool = False
+    callback: int | None = None
+    callback_arguments: tuple[Type | None, ...] = (None,) * 5
 
 
 CallEffects = Callable[[int, Insn, Types], CallEffect]
@@ -179,6 +199,8 @@ def _shift(type: Type | None, distance: int | None) -> Type | None:
     match type:
         case Ctx(offset):
             return Ctx(offset + distance) if distance is not None else MaybeCtx()
+        case Memory(size_bytes, offset):
+            return Memory(size_bytes, offset + distance) if distance is not None else None
         case Stack(offset) | Packet(offset):
             known = distance is not None and offset is not None
             return replace(type, offset=offset + distance if known else None)  # type: ignore[operator]
@@ -225,12 +247,20 @@ class _Analysis:
         registers[1] = Ctx()
         registers[10] = Stack(0)
         self._arrive(0, _State(registers, {}))
-        while self._waiting:
-            self._walk(self._waiting.pop(), None)
+        self._settle()
+        for reference in self._program.references.values():
+            # Nothing that is known of calls it, and yet its address is taken.
+            if isinstance(reference, FunctionRef) and reference.start not in self._entry:
+                self._enter_function(reference.start, [None] * 5)
+                self._settle()
         types: dict[int, Types] = {}
         for start in list(self._entry):
             self._walk(start, types)
         return types
+
+    def _settle(self) -> None:
+        while self._waiting:
+            self._walk(self._waiting.pop(), None)
 
     def _arrive(self, start: int, state: _State) -> None:
         known = self._entry.get(start)
@@ -279,7 +309,6 @@ class _Analysis:
             case DataRef(section):
                 return Data(section)
             case FunctionRef(start):
-                self._enter_function(start, [None] * 5)
                 return Callback(start)
             case None:
                 return Constant(wide_immediate(insn, self._program.insns[slot + 1]))
@@ -292,7 +321,7 @@ class _Analysis:
                 return _CTX_POINTERS.get(offset + insn.off)
             case Stack(int(offset)) if insn.size == isa.DW:
                 return state.slots.get(offset + insn.off)
-            case Packet() | MapValue() | Data():
+            case Packet() | MapValue() | Memory() | Data():
                 return None
             case Stack(None) if insn.size == isa.DW and any(
                 isinstance(kind, Ctx | MaybeCtx) for kind in state.slots.values()
@@ -317,7 +346,7 @@ class _Analysis:
         match registers[insn.dst]:
             case Stack(int(offset)):
                 state.overwrite(offset + insn.off, isa.SIZE_BYTES[insn.size], value)
-            case Packet() | MapValue() | Data():
+            case Packet() | MapValue() | Memory() | Data():
                 pass
             case _:
                 # It may be a pointer into this very stack that lost its type on the way.
@@ -336,12 +365,22 @@ class _Analysis:
         else:
             effect = self._effects(slot, insn, tuple(state.registers))
             result = effect.result
-            if effect.runs_callback:
+            if effect.callback is not None:
+                self._called_back(state.registers[effect.callback], effect.callback_arguments)
                 state.forget_slots(None, None)
             for number, size_bytes in effect.writes:
                 self._written(state, state.registers[number], size_bytes)
         state.registers[0] = result
         state.registers[1:6] = [None] * 5
+
+    def _called_back(self, callback: Type | None, arguments: tuple[Type | None, ...]) -> None:
+        if isinstance(callback, Callback):
+            self._enter_function(callback.start, list(arguments))
+            return
+        # It may be any function whose address the program takes, and get anything.
+        for slot, reference in self._program.references.items():
+            if isinstance(reference, FunctionRef) and self._program.insns[slot].is_wide:
+                self._enter_function(reference.start, [None] * 5)
 
     @staticmethod
     def _written(state: _State, target: Type | None, size_bytes: int | None) -> None:
@@ -349,7 +388,7 @@ class _Analysis:
             case Stack(int(offset)):
                 end = None if size_bytes is None else offset + size_bytes
                 state.forget_slots(offset, end)
-            case Packet() | MapValue() | Data() | Constant():
+            case Packet() | MapValue() | Memory() | Data() | Constant():
                 pass
             case _:
                 state.forget_slots(None, None)

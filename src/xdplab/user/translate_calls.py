@@ -18,6 +18,7 @@ from xdplab.user.flow_types import (
     Data,
     MapPointer,
     MapValue,
+    Memory,
     Type,
     Types,
 )
@@ -103,6 +104,7 @@ def call_effects(program: LinkedProgram, maps: Mapping[str, MapSpec]) -> CallEff
                 return CallEffect()
             raise
         kinds = [argument.kind for argument in spec.arguments]
+        is_loop = ArgumentKind.CALLBACK in kinds
         return CallEffect(
             result=_result(spec, types[1], maps),
             writes=tuple(
@@ -110,7 +112,8 @@ def call_effects(program: LinkedProgram, maps: Mapping[str, MapSpec]) -> CallEff
                 for number, argument in enumerate(spec.arguments, 1)
                 if argument.writes or argument.kind is ArgumentKind.DYNPTR
             ),
-            runs_callback=ArgumentKind.CALLBACK in kinds,
+            callback=kinds.index(ArgumentKind.CALLBACK) + 1 if is_loop else None,
+            callback_arguments=_callback_arguments(spec, types[1], maps),
         )
 
     return effect
@@ -120,6 +123,15 @@ def _result(spec: HelperSpec, first: Type | None, maps: Mapping[str, MapSpec]) -
     if spec.returns is not ReturnKind.MAP_VALUE_OR_NULL or not isinstance(first, MapPointer):
         return None
     return None if maps[first.name].type in _MAPS_OF_MAPS else MapValue(first.name)
+
+
+def _callback_arguments(
+    spec: HelperSpec, first: Type | None, maps: Mapping[str, MapSpec]
+) -> tuple[Type | None, ...]:
+    """A callback of bpf_for_each_map_elem gets the map, a key and its value; others numbers."""
+    if spec.name != "for_each_map_elem" or not isinstance(first, MapPointer):
+        return (None,) * 5
+    return first, Memory(maps[first.name].key_size), MapValue(first.name), None, None
 
 
 def _written_bytes(argument: Argument, types: Types) -> int | None:

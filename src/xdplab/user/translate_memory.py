@@ -14,6 +14,7 @@ from xdplab.user.flow_types import (
     Data,
     MapValue,
     MaybeCtx,
+    Memory,
     Packet,
     PacketEnd,
     Stack,
@@ -259,6 +260,8 @@ def address(
     if offset:
         where = emitter.value(f"add i64 {where}, {offset}")
     if scope.options.checks:
+        if isinstance(kind, Memory):
+            kind = Memory(kind.size_bytes, kind.offset + offset)
         check(scope, kind, where, str(size), writes)
         if aligned:
             odd = emitter.value(f"and i64 {where}, {size - 1}")
@@ -291,6 +294,14 @@ def check(scope: Scope, kind: Type | None, where: str, size: str, writes: bool) 
                 scope.fail(Fault.DATA, where, size, low, high)
                 emitter.begin(emitter.new_label("unreached"))
             _inside(scope, Fault.DATA, where, size, low, high)
+        case Memory(size_bytes, offset):
+            end = emitter.value(f"add i64 {size}, {offset}")
+            low = emitter.value(f"sub i64 {where}, {offset}")
+            high = emitter.value(f"add i64 {low}, {size_bytes}")
+            fits = emitter.value(f"icmp ule i64 {end}, {size_bytes}")
+            starts = emitter.value(f"icmp ule i64 {offset}, {end}")
+            fine = emitter.value(f"and i1 {fits}, {starts}")
+            scope.require(fine, Fault.OTHER, where, size, low, high)
         case MapValue(name):
             _inside_value(scope, scope.map_symbol(name), where, size)
         case _:
