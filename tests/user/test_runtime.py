@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import json
 import re
 import struct
 import time
 from dataclasses import dataclass
+from importlib import resources
 from typing import Any
 
 import pytest
@@ -523,6 +526,18 @@ def test_runtime_names_no_processor_and_needs_only_libc() -> None:
     declared = re.findall(r"^declare .*@([\w.]+)\(", text, re.MULTILINE)
     outside = {name for name in declared if not name.startswith("llvm.")}
     assert outside <= {"memcpy", "memmove", "memset", "memcmp", "bcmp", "clock_gettime"}
+
+
+def test_shipped_runtime_is_made_of_these_sources() -> None:
+    place = resources.files("xdplab").joinpath("user/runtime")
+    record = json.loads(place.joinpath("objects/BUILD.json").read_text())
+    sources = {
+        one.name: hashlib.sha256(one.read_bytes()).hexdigest()
+        for one in place.iterdir()
+        if one.name.endswith((".c", ".h"))
+    }
+    assert record["sources"] == sources, "build again: scripts/test does"
+    assert set(record["objects"]) == {"runtime.aarch64.ll", "runtime.x86_64.ll"}
 
 
 def test_map_struct_is_the_programs_view() -> None:

@@ -10,16 +10,13 @@ import ctypes
 import errno
 import itertools
 import mmap
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import TracebackType
-from typing import Any
 
 from xdplab.program import MapSpec
 from xdplab.user.abi import UserMapStruct
-from xdplab.user.runtime import library
+from xdplab.user.map_commands import checked, command
 
 ANY, NOEXIST, EXIST = 0, 1, 2
 """Flags of an update: BPF_ANY, BPF_NOEXIST, BPF_EXIST (linux/bpf.h)."""
@@ -41,34 +38,6 @@ class Record:
 
     data: bytes
     cpu: int = 0
-
-
-@cache
-def _function(name: str) -> Any:
-    pointer = ctypes.c_void_p
-    types: dict[str, tuple[Any, ...]] = {
-        "user_map_memory": (ctypes.c_int64, pointer),
-        "user_map_create": (None, pointer, pointer),
-        "user_map_find": (pointer, pointer, ctypes.c_char_p),
-        "user_map_update": (
-            *(ctypes.c_int64, pointer),
-            *(ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64),
-        ),
-        "user_map_delete": (ctypes.c_int64, pointer, ctypes.c_char_p),
-        "user_map_next_key": (ctypes.c_int64, pointer, ctypes.c_char_p, pointer),
-        "user_map_push": (ctypes.c_int64, pointer, ctypes.c_char_p, ctypes.c_uint64),
-        "user_map_pop": (ctypes.c_int64, pointer, pointer),
-        "user_map_peek": (ctypes.c_int64, pointer, pointer),
-        "user_map_take": (pointer, pointer, pointer, pointer),
-        "user_map_lost": (ctypes.c_uint64, pointer),
-    }
-    return library().function(name, *types[name])
-
-
-def _checked(result: int) -> int:
-    if result < 0:
-        raise OSError(-result, os.strerror(-result))
-    return result
 
 
 class UserMap:
@@ -95,12 +64,12 @@ class UserMap:
         room = ctypes.sizeof(UserMapStruct)
         # Entries start on a cache line of their own.
         start = -(-room // 64) * 64
-        size = start + _checked(_function("user_map_memory")(ctypes.addressof(wanted)))
+        size = start + checked(command("user_map_memory")(ctypes.addressof(wanted)))
         self._memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         self._struct = UserMapStruct.from_buffer(self._memory)
         ctypes.memmove(ctypes.addressof(self._struct), ctypes.addressof(wanted), room)
         self.address = ctypes.addressof(self._struct)
-        _function("user_map_create")(self.address, self.address + start)
+        command("user_map_create")(self.address, self.address + start)
         # Inner maps live as long as the map that programs reach them by.
         self._inner: dict[bytes, UserMap] = {}
 
@@ -124,7 +93,7 @@ class UserMap:
 
         Of a map of maps the inner map's id, as in the kernel.
         """
-        address = _function("user_map_find")(self.address, self._key(key))
+        address = command("user_map_find")(self.address, self._key(key))
         if not address:
             return None
         if not 0 <= cpu < (self.nr_cpus if self.is_percpu else 1):
@@ -154,7 +123,7 @@ class UserMap:
         self._update(key, data, flags)
 
     def _update(self, key: bytes, data: bytes, flags: int) -> None:
-        _checked(_function("user_map_update")(self.address, self._key(key), data, flags))
+        checked(command("user_map_update")(self.address, self._key(key), data, flags))
 
     def set_program(self, index: int, address: int) -> None:
         """Put a native program, `u64 (*)(struct user_frame *)`, into a slot of a prog array."""
@@ -175,7 +144,7 @@ class UserMap:
 
     def delete(self, key: bytes) -> None:
         """Remove an entry; ENOENT where the key is not there."""
-        _checked(_function("user_map_delete")(self.address, self._key(key)))
+        checked(command("user_map_delete")(self.address, self._key(key)))
         self._inner.pop(key, None)
 
     def keys(self) -> Iterator[bytes]:
@@ -183,10 +152,10 @@ class UserMap:
         key = None
         room = ctypes.create_string_buffer(max(1, self.spec.key_size))
         while True:
-            result = _function("user_map_next_key")(self.address, key, ctypes.addressof(room))
+            result = command("user_map_next_key")(self.address, key, ctypes.addressof(room))
             if result == -errno.ENOENT:
                 return
-            _checked(result)
+            checked(result)
             key = room.raw[: self.spec.key_size]
             yield key
 
@@ -201,7 +170,7 @@ class UserMap:
         """Add to a queue, stack or Bloom filter; E2BIG where it is full and flags is not EXIST."""
         if len(value) != self.spec.value_size:
             raise OSError(errno.EINVAL, f"values must have {self.spec.value_size} bytes")
-        _checked(_function("user_map_push")(self.address, value, flags))
+        checked(command("user_map_push")(self.address, value, flags))
 
     def pop(self) -> bytes | None:
         """Take the next value of a queue or stack, None where it is empty."""
@@ -211,21 +180,21 @@ class UserMap:
         """The next value of a queue or stack, which stays; None where it is empty."""
         return self._next("user_map_peek")
 
-    def _next(self, command: str) -> bytes | None:
+    def _next(self, name: str) -> bytes | None:
         room = ctypes.create_string_buffer(self.spec.value_size)
-        result = _function(command)(self.address, ctypes.addressof(room))
+        result = command(name)(self.address, ctypes.addressof(room))
         if result == -errno.ENOENT:
             return None
-        _checked(result)
+        checked(result)
         return room.raw
 
     def might_contain(self, value: bytes) -> bool:
         """What a Bloom filter says of `value`: False is certain, True is not."""
         room = ctypes.create_string_buffer(value, self.spec.value_size)
-        result = _function("user_map_peek")(self.address, ctypes.addressof(room))
+        result = command("user_map_peek")(self.address, ctypes.addressof(room))
         if result == -errno.ENOENT:
             return False
-        _checked(result)
+        checked(result)
         return True
 
     def listen(self) -> None:
@@ -239,7 +208,7 @@ class UserMap:
             raise OSError(errno.EINVAL, f"{self.spec.type_name} holds no records")
         size, cpu = ctypes.c_uint32(), ctypes.c_uint32()
         records = []
-        while address := _function("user_map_take")(
+        while address := command("user_map_take")(
             self.address, ctypes.addressof(size), ctypes.addressof(cpu)
         ):
             data = ctypes.string_at(address, size.value)
@@ -249,7 +218,7 @@ class UserMap:
     @property
     def lost_count(self) -> int:
         """Records of a perf event array that found no room."""
-        return int(_function("user_map_lost")(self.address))
+        return int(command("user_map_lost")(self.address))
 
     def close(self) -> None:
         """Give the memory back. No program may use the map any more."""

@@ -1,7 +1,8 @@
 """Helpers and kfuncs that the runtime has, described as the kernel's bpf_func_proto does.
 
 What a translation needs to follow values, to check memory before a call, and to call. A helper
-or kfunc that is not here does not exist in the user-space engine.
+or kfunc that is not here does not exist in the user-space engine. This is one table,
+which is why the file is longer than others.
 """
 
 from __future__ import annotations
@@ -156,11 +157,15 @@ _LOOKUPS = {
     12: "array_of_maps",
     13: "hash_of_maps",
 }
+_SOCKET = (_CTX, _memory(3), _SIZE, _SCALAR, _SCALAR)
+
+_HASHES = (1, 5, 9, 10)
+_UPDATES = {2: "array", 6: "percpu_array", **dict.fromkeys(_HASHES, "hash")}
 
 _HELPERS = (
     _helper(1, "map_lookup_elem", _MAP, _KEY, returns=_VALUE_POINTER, by_map_type=_LOOKUPS),
-    _helper(2, "map_update_elem", _MAP, _KEY, _VALUE, _SCALAR),
-    _helper(3, "map_delete_elem", _MAP, _KEY),
+    _helper(2, "map_update_elem", _MAP, _KEY, _VALUE, _SCALAR, by_map_type=_UPDATES),
+    _helper(3, "map_delete_elem", _MAP, _KEY, by_map_type=dict.fromkeys(_HASHES, "hash")),
     _helper(5, "ktime_get_ns"),
     _helper(6, "trace_printk", _memory(2), _SIZE, _SCALAR, _SCALAR, _SCALAR),
     _helper(7, "get_prandom_u32"),
@@ -182,11 +187,15 @@ _HELPERS = (
     _helper(54, "xdp_adjust_meta", _CTX, _SCALAR, changes_packet=True),
     _helper(65, "xdp_adjust_tail", _CTX, _SCALAR, changes_packet=True),
     _helper(69, "fib_lookup", _CTX, _memory(3, writes=True), _SIZE, _SCALAR),
+    _helper(84, "sk_lookup_tcp", *_SOCKET),
+    _helper(85, "sk_lookup_udp", *_SOCKET),
+    _helper(86, "sk_release", _SCALAR),
     _helper(87, "map_push_elem", _MAP, _VALUE, _SCALAR),
     _helper(88, "map_pop_elem", _MAP, _VALUE_OUT),
     _helper(89, "map_peek_elem", _MAP, _VALUE_OUT),
     _helper(93, "spin_lock", _LOCK, returns=_VOID),
     _helper(94, "spin_unlock", _LOCK, returns=_VOID),
+    _helper(99, "skc_lookup_tcp", *_SOCKET),
     _helper(118, "jiffies64"),
     _helper(125, "ktime_get_boot_ns"),
     _helper(130, "ringbuf_output", _MAP, _memory(3), _SIZE, _SCALAR),

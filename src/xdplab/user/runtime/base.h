@@ -80,6 +80,10 @@ enum {
 	BPF_F_INNER_MAP = 1 << 12,
 };
 
+/* Limits of the kernel: the largest kmalloc, the least unit of per-CPU memory. */
+#define KMALLOC_MAX (1ull << 22)
+#define PERCPU_MAX 32768
+
 #define ACCESS_FLAGS (BPF_F_RDONLY | BPF_F_WRONLY | BPF_F_RDONLY_PROG | BPF_F_WRONLY_PROG)
 
 typedef u64 (*callback_fn)(struct user_frame *, u64, u64, u64, u64, u64);

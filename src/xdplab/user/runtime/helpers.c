@@ -106,6 +106,12 @@ HELPER_ANSWERS(rcu_read_unlock, 0)
 HELPER_ANSWERS(preempt_disable, 0)
 HELPER_ANSWERS(preempt_enable, 0)
 
+/* Nobody listens on this host: no socket is ever found, so that none is ever released. */
+HELPER_ANSWERS(sk_lookup_tcp, 0)
+HELPER_ANSWERS(sk_lookup_udp, 0)
+HELPER_ANSWERS(skc_lookup_tcp, 0)
+HELPER_ANSWERS(sk_release, 0)
+
 /* What a driver without hardware metadata answers. */
 HELPER_ANSWERS(xdp_metadata_rx_timestamp, -EOPNOTSUPP)
 HELPER_ANSWERS(xdp_metadata_rx_hash, -EOPNOTSUPP)

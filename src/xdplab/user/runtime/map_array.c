@@ -4,14 +4,19 @@
 static s64 array_memory(const struct user_map *map)
 {
 	u32 allowed = BPF_F_NUMA_NODE | ACCESS_FLAGS | BPF_F_MMAPABLE | BPF_F_INNER_MAP;
+	u64 bytes;
 
 	if (!map->max_entries || map->key_bytes != 4 || !map->value_bytes ||
 	    map->flags & ~allowed)
 		return -EINVAL;
 	if (map->type == MAP_PERCPU_ARRAY && map->flags & (BPF_F_MMAPABLE | BPF_F_INNER_MAP))
 		return -EINVAL;
-	return round_up_8(map->value_bytes) * map->max_entries *
-	       (map->type == MAP_PERCPU_ARRAY ? map->nr_cpus : 1);
+	if (map->value_bytes >> 31 ||
+	    (map->type == MAP_PERCPU_ARRAY && round_up_8(map->value_bytes) > PERCPU_MAX))
+		return -E2BIG;
+	bytes = round_up_8(map->value_bytes) * map->max_entries *
+		(map->type == MAP_PERCPU_ARRAY ? map->nr_cpus : 1);
+	return bytes >> 62 ? -ENOMEM : (s64)bytes;
 }
 
 static void array_create(struct user_map *map, u8 *memory)

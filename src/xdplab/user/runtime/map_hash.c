@@ -15,7 +15,7 @@ struct hash_elem {
 	u32 older;            /* LRU maps: neighbours in the list */
 	u32 newer;
 	u32 referenced;
-	u32 live;
+	u32 number;           /* its own */
 	u8 key[];
 };
 
@@ -77,7 +77,10 @@ static s64 hash_memory(const struct user_map *map)
 		return -EINVAL;
 	if (map->type == MAP_HASH_OF_MAPS && map->value_bytes != 4)
 		return -EINVAL;
-	if (map->max_entries > 1u << 31)
+	/* 48: the kernel's header of an element. */
+	if ((u64)map->key_bytes + map->value_bytes >= KMALLOC_MAX - 48 ||
+	    (is_percpu_hash(map) && round_up_8(map->value_bytes) > PERCPU_MAX) ||
+	    map->max_entries > 1u << 31)
 		return -E2BIG;
 	hash_layout(map, &hash);
 	return round_up_8(sizeof(hash)) + round_up_8(4ull * (hash.mask + 1)) +
@@ -107,11 +110,6 @@ inline_always struct hash_elem *hash_elem(const struct hash_map *hash, u32 numbe
 	if (unlikely(number - 1 >= hash->elem_count))
 		return NULL;
 	return (struct hash_elem *)(hash->elems + hash->elem_bytes * (number - 1));
-}
-
-inline_always u32 hash_number(const struct hash_map *hash, const struct hash_elem *elem)
-{
-	return (u32)(((const u8 *)elem - hash->elems) / hash->elem_bytes) + 1;
 }
 
 inline_always u8 *hash_value(const struct hash_map *hash, struct hash_elem *elem)
@@ -174,17 +172,16 @@ inline_always u8 *lru_lookup(const struct user_map *map, const void *key, u32 cp
 
 static void lru_add(struct hash_map *hash, struct hash_elem *elem)
 {
-	u32 number = hash_number(hash, elem);
 	struct hash_elem *newest = hash_elem(hash, hash->newest);
 
 	elem->referenced = 0;
 	elem->newer = 0;
 	elem->older = hash->newest;
 	if (newest)
-		newest->newer = number;
+		newest->newer = elem->number;
 	else
-		hash->oldest = number;
-	hash->newest = number;
+		hash->oldest = elem->number;
+	hash->newest = elem->number;
 }
 
 static void lru_remove(struct hash_map *hash, struct hash_elem *elem)
@@ -204,10 +201,9 @@ static void lru_remove(struct hash_map *hash, struct hash_elem *elem)
 
 static void hash_unlink(struct hash_map *hash, struct hash_elem *elem)
 {
-	u32 number = hash_number(hash, elem);
 	u32 *link = &hash->buckets[elem->hash & hash->mask];
 
-	while (*link != number) {
+	while (*link != elem->number) {
 		struct hash_elem *before = hash_elem(hash, *link);
 
 		if (unlikely(!before))
@@ -215,14 +211,13 @@ static void hash_unlink(struct hash_map *hash, struct hash_elem *elem)
 		link = &before->next;
 	}
 	*link = elem->next;
-	elem->live = 0;
 	hash->count--;
 }
 
 static void hash_release(struct hash_map *hash, struct hash_elem *elem)
 {
 	elem->next = hash->free;
-	hash->free = hash_number(hash, elem);
+	hash->free = elem->number;
 }
 
 static struct hash_elem *hash_take(struct hash_map *hash)
@@ -233,7 +228,10 @@ static struct hash_elem *hash_take(struct hash_map *hash)
 		hash->free = elem->next;
 		return elem;
 	}
-	return hash->unused <= hash->elem_count ? hash_elem(hash, hash->unused++) : NULL;
+	elem = hash_elem(hash, hash->unused);
+	if (elem)
+		elem->number = hash->unused++;
+	return elem;
 }
 
 static void hash_link(struct hash_map *hash, struct hash_elem *elem, u32 code)
@@ -242,8 +240,7 @@ static void hash_link(struct hash_map *hash, struct hash_elem *elem, u32 code)
 
 	elem->hash = code;
 	elem->next = *bucket;
-	elem->live = 1;
-	*bucket = hash_number(hash, elem);
+	*bucket = elem->number;
 	hash->count++;
 }
 

@@ -10,6 +10,8 @@ struct lpm_node {
 	u32 child[2];         /* numbers from 1; 0 is none */
 	u32 prefix_bits;
 	u32 is_fork;
+	u32 number;           /* its own */
+	u32 padding;
 	u8 data[];
 };
 
@@ -43,6 +45,9 @@ static s64 lpm_memory(const struct user_map *map)
 	    map->key_bytes > 4 + 256 || !(map->flags & BPF_F_NO_PREALLOC) ||
 	    map->flags & ~(BPF_F_NO_PREALLOC | BPF_F_NUMA_NODE | ACCESS_FLAGS))
 		return -EINVAL;
+	/* 40: the kernel's header of a node. */
+	if (map->value_bytes > KMALLOC_MAX - 256 - 40)
+		return -EINVAL;
 	if (map->max_entries > 1u << 30)
 		return -E2BIG;
 	lpm_layout(map, &lpm);
@@ -67,11 +72,6 @@ inline_always struct lpm_node *lpm_node(const struct lpm_map *lpm, u32 number)
 	if (unlikely(number - 1 >= lpm->node_count))
 		return NULL;
 	return (struct lpm_node *)(lpm->nodes + lpm->node_bytes * (number - 1));
-}
-
-inline_always u32 lpm_number(const struct lpm_map *lpm, const struct lpm_node *node)
-{
-	return (u32)(((const u8 *)node - lpm->nodes) / lpm->node_bytes) + 1;
 }
 
 inline_always u32 lpm_bit(const u8 *data, u32 index)
@@ -145,8 +145,8 @@ static struct lpm_node *lpm_take(struct lpm_map *lpm)
 
 	if (node)
 		lpm->free = node->child[0];
-	else if (lpm->unused <= lpm->node_count)
-		node = lpm_node(lpm, lpm->unused++);
+	else if ((node = lpm_node(lpm, lpm->unused)))
+		node->number = lpm->unused++;
 	if (node) {
 		node->child[0] = 0;
 		node->child[1] = 0;
@@ -158,7 +158,7 @@ static struct lpm_node *lpm_take(struct lpm_map *lpm)
 static void lpm_release(struct lpm_map *lpm, struct lpm_node *node)
 {
 	node->child[0] = lpm->free;
-	lpm->free = lpm_number(lpm, node);
+	lpm->free = node->number;
 }
 
 static s64 lpm_update(struct user_map *map, const void *key, const void *value, u64 flags)
@@ -195,15 +195,15 @@ static s64 lpm_update(struct user_map *map, const void *key, const void *value, 
 	copy_bytes(fresh->data, (const u8 *)key + 4, lpm->data_bytes);
 	copy_bytes((u8 *)fresh + lpm->value_offset, value, map->value_bytes);
 	if (!node) {
-		*slot = lpm_number(lpm, fresh);
+		*slot = fresh->number;
 	} else if (node->prefix_bits == bits) {
 		fresh->child[0] = node->child[0];
 		fresh->child[1] = node->child[1];
-		*slot = lpm_number(lpm, fresh);
+		*slot = fresh->number;
 		lpm_release(lpm, node);
 	} else if (bits == key_bits) {
-		fresh->child[lpm_bit(node->data, bits)] = lpm_number(lpm, node);
-		*slot = lpm_number(lpm, fresh);
+		fresh->child[lpm_bit(node->data, bits)] = node->number;
+		*slot = fresh->number;
 	} else {
 		u32 side = lpm_bit((const u8 *)key + 4, bits);
 
@@ -216,9 +216,9 @@ static s64 lpm_update(struct user_map *map, const void *key, const void *value, 
 		fork->prefix_bits = bits;
 		fork->is_fork = 1;
 		copy_bytes(fork->data, node->data, lpm->data_bytes);
-		fork->child[side] = lpm_number(lpm, fresh);
-		fork->child[!side] = lpm_number(lpm, node);
-		*slot = lpm_number(lpm, fork);
+		fork->child[side] = fresh->number;
+		fork->child[!side] = node->number;
+		*slot = fork->number;
 	}
 	return 0;
 }
@@ -247,7 +247,7 @@ static s64 lpm_delete(struct user_map *map, const void *key)
 		return 0;
 	}
 	if (parent && parent->is_fork && !node->child[0] && !node->child[1]) {
-		*parent_slot = parent->child[parent->child[0] == lpm_number(lpm, node)];
+		*parent_slot = parent->child[parent->child[0] == node->number];
 		lpm_release(lpm, parent);
 	} else {
 		*slot = node->child[0] ? node->child[0] : node->child[1];
@@ -280,7 +280,7 @@ static s64 lpm_next_key(const struct user_map *map, const void *key, void *next_
 			     lpm_match(lpm, node, key) != node->prefix_bits))
 			node = NULL;
 		while (node) {
-			u32 number = lpm_number(lpm, node);
+			u32 number = node->number;
 
 			if (!depth)
 				return -ENOENT;

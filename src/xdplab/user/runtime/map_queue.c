@@ -13,6 +13,8 @@ static s64 queue_memory(const struct user_map *map)
 	if (!map->max_entries || map->key_bytes || !map->value_bytes ||
 	    map->flags & ~(BPF_F_NUMA_NODE | ACCESS_FLAGS))
 		return -EINVAL;
+	if (map->value_bytes > KMALLOC_MAX)
+		return -E2BIG;
 	return sizeof(struct queue_map) + round_up_8(map->value_bytes) * (map->max_entries + 1ull);
 }
 
@@ -97,6 +99,8 @@ static s64 bloom_memory(const struct user_map *map)
 	if (!map->max_entries || map->key_bytes || !map->value_bytes || map->extra & ~15ull ||
 	    map->flags & ~(BPF_F_NUMA_NODE | BPF_F_ZERO_SEED | ACCESS_FLAGS))
 		return -EINVAL;
+	if (map->value_bytes > KMALLOC_MAX)
+		return -E2BIG;
 	bloom_layout(map, &bloom);
 	return sizeof(bloom) + (bloom.mask + 1ull) / 8;
 }

@@ -266,6 +266,21 @@ HELPER(map_lookup_elem)
 	}
 }
 
+HELPER(map_update_elem_array)
+{
+	return array_update(MAP(r1), BYTES(r2), BYTES(r3), r4, 0);
+}
+
+HELPER(map_update_elem_percpu_array)
+{
+	return array_update(MAP(r1), BYTES(r2), BYTES(r3), r4, frame->state->cpu);
+}
+
+HELPER(map_update_elem_hash)
+{
+	return hash_update(MAP(r1), BYTES(r2), BYTES(r3), r4, frame->state->cpu);
+}
+
 HELPER(map_update_elem)
 {
 	switch (MAP(r1)->type) {
@@ -279,6 +294,11 @@ HELPER(map_update_elem)
 	default:
 		return -EOPNOTSUPP;
 	}
+}
+
+HELPER(map_delete_elem_hash)
+{
+	return hash_delete(MAP(r1), BYTES(r2));
 }
 
 HELPER(map_delete_elem)
