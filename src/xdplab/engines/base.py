@@ -43,6 +43,7 @@ class Subject:
     `operations` is how often one run of the program performs what is measured. Subjects with
     the same object, program and `instance` share a load; a twin differs by `instance` alone.
     `action` is what the program must return: anything else and it did not do its work.
+    `datapath` are variants of what lies around the program, for engines that have them.
     """
 
     key: str
@@ -53,6 +54,7 @@ class Subject:
     operations: int = 1
     globals: Mapping[str, int] = field(default_factory=dict)
     instance: int = 0
+    datapath: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def load_key(self) -> LoadKey:
@@ -138,6 +140,10 @@ class Engine(Protocol):
     @property
     def name(self) -> str:
         """As in the result document."""
+
+    @property
+    def datapath(self) -> Mapping[str, Sequence[str]]:
+        """Variants of what lies around the program that it can run: name -> values."""
 
     @property
     def cpu(self) -> int | None:

@@ -8,7 +8,7 @@ program that clears, not a patched kernel; the probe says whether this kernel cl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from xdplab.engines.base import Engine, Method, Subject
 from xdplab.errors import UsageError
@@ -38,8 +38,20 @@ Source: the mails around the patch that clears memory in bpf_xdp_adjust_head; ha
 EMPTY, HELPER, CONSTANT, WORDS = "empty", "helper", "helper+memset-constant", "helper+clear-words"
 CALL, TWICE = "function-call", "helper-twice"
 
+CLEARS = {
+    "helper-clears/memset": "memset",
+    "helper-clears/rep-stosb": "rep-stosb",
+    "helper-clears/words": "words",
+    "helper-clears/constant": "constant",
+}
+"""Variants in which the helper itself clears, on engines whose data path has `clear_head`."""
+
 _TITLES = {
     HELPER: "helper pair",
+    "helper-clears/memset": "helper clears, memset call",
+    "helper-clears/rep-stosb": "helper clears, rep stosb",
+    "helper-clears/words": "helper clears, loop of words",
+    "helper-clears/constant": "helper clears, by size",
     CONSTANT: "+ clearing, constant memset",
     WORDS: "+ clearing, loop of words",
 }
@@ -56,17 +68,22 @@ def _constants(spec: ObjectSpec) -> frozenset[int]:
 
 
 def _program(variant: str, size: int) -> str:
-    return {HELPER: "helper", WORDS: "words", CONSTANT: f"constant_{size}"}[variant]
+    return {WORDS: "words", CONSTANT: f"constant_{size}"}.get(variant, "helper")
+
+
+def _datapath(variant: str) -> dict[str, str]:
+    return {"clear_head": CLEARS[variant]} if variant in CLEARS else {}
 
 
 def _plan(values: Values, engine: Engine) -> Plan:
     spec = shipped_object("adjust_head")
     sizes = tuple(dict.fromkeys(values["sizes"]))
     _check_sizes(spec, sizes, engine)
+    kinds = (HELPER, *(CLEARS if "clear_head" in engine.datapath else ()), CONSTANT, WORDS)
     variants = [
         (variant, size)
         for size in sizes
-        for variant in (HELPER, CONSTANT, WORDS)
+        for variant in kinds
         if variant != CONSTANT or size in _constants(spec)
     ]
     return Plan((_net(spec, sizes, variants), _gross(spec, variants)), _notes(spec, engine))
@@ -101,16 +118,23 @@ def _notes(spec: ObjectSpec, engine: Engine) -> tuple[str, ...]:
             return ()
         session.run("probe")
         found = session.read_global("probe", "pattern_kept")
+    who = "this kernel" if engine.name == "kernel" else f"the {engine.name} engine, unless it says"
     says = {
-        1: "this kernel does not clear the bytes that adjust_head exposes",
-        2: "this kernel clears the bytes that adjust_head exposes",
+        1: f"{who} does not clear the bytes that adjust_head exposes",
+        2: f"{who} clears the bytes that adjust_head exposes",
     }
     answer = says.get(found if isinstance(found, int) else 0, "neither pattern nor zeros came back")
     return (f"Probe (a pattern written, hidden, exposed, read): {answer}.",)
 
 
 def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, int]]) -> Group:
-    def subject(key: str, program: str, size: int = 6, instance: int = 0) -> Subject:
+    def subject(
+        key: str,
+        program: str,
+        size: int = 6,
+        instance: int = 0,
+        datapath: Mapping[str, str] | None = None,
+    ) -> Subject:
         return Subject(
             key,
             spec,
@@ -119,6 +143,7 @@ def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, i
             operations=_OPERATIONS,
             globals={"size": size},
             instance=instance,
+            datapath=datapath or {},
         )
 
     def measures() -> Iterator[Measure]:
@@ -139,7 +164,10 @@ def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, i
             subject(CALL, "call"),
             subject(TWICE, "helper_twice", sizes[0]),
             subject(TWIN, "helper", sizes[0], instance=1),
-            *(subject(f"{v}/{size}", _program(v, size), size) for v, size in variants),
+            *(
+                subject(f"{v}/{size}", _program(v, size), size, datapath=_datapath(v))
+                for v, size in variants
+            ),
         ),
         tuple(measures()),
         share=0.65,
@@ -149,7 +177,14 @@ def _net(spec: ObjectSpec, sizes: Sequence[int], variants: Sequence[tuple[str, i
 
 def _gross(spec: ObjectSpec, variants: Sequence[tuple[str, int]]) -> Group:
     subjects = [
-        Subject(f"{v}/{size}", spec, f"once_{_program(v, size)}", _FRAME, globals={"size": size})
+        Subject(
+            f"{v}/{size}",
+            spec,
+            f"once_{_program(v, size)}",
+            _FRAME,
+            globals={"size": size},
+            datapath=_datapath(v),
+        )
         for v, size in variants
     ]
     empty = Subject(EMPTY, spec, "once_empty", _FRAME)
@@ -169,7 +204,7 @@ def _gross(spec: ObjectSpec, variants: Sequence[tuple[str, int]]) -> Group:
 def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
     rows: list[Row] = []
     for size in results.values_of("size_bytes"):
-        for variant in (HELPER, CONSTANT, WORDS):
+        for variant in _TITLES:
             net = results.find(variant, {"size_bytes": size}, baseline=EMPTY)
             if net is None:
                 continue
@@ -197,6 +232,9 @@ def _row(results: Results, net: Result, variant: str, size: int) -> Row:
     over = results.find(variant, {"size_bytes": size}, baseline=HELPER)
     gross = results.find(variant, {"size_bytes": size}, metric="gross_ns", method=Method.PACKET)
     published = PUBLISHED_NS.get(size)
+    # Their helper clears by memset; where no helper here does, the program that does stands in.
+    after = "helper-clears/memset" if _has_clearing_helper(results) else CONSTANT
+    column = {HELPER: 0, after: 1}.get(variant)
     cells: tuple[Cell, ...] = (
         size if variant == HELPER else None,
         _TITLES[variant],
@@ -204,11 +242,13 @@ def _row(results: Results, net: Result, variant: str, size: int) -> Row:
         Figure.cycles_of(net),
         Figure.of(over, signed=True) if over else None,
         Figure.of(gross, digits=1) if gross else None,
-        Published(str(published[0 if variant == HELPER else 1]))
-        if published and variant != WORDS
-        else None,
+        Published(str(published[column])) if published and column is not None else None,
     )
     return Row(cells, note=net.note, begins_section=variant == HELPER)
+
+
+def _has_clearing_helper(results: Results) -> bool:
+    return any(result.variant in CLEARS for result in results.all())
 
 
 def _reading(results: Results) -> Iterator[str]:

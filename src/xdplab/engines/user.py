@@ -1,0 +1,233 @@
+"""The user-space engine on the seam: the same objects, translated to native code, anywhere.
+
+A packet goes round in the runtime's native loop, over a ring of buffers as a driver has one: with a
+single buffer the store of one packet is forwarded to the load of the next, which no NIC
+does. Placing a program loads its code once more, at another address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+
+from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.errors import MissingFeatureError, UsageError
+from xdplab.packets.frame import Frame
+from xdplab.user import runtime
+from xdplab.user.abi import ClearHead, Move, UserBuffer, UserFrame, UserJob
+from xdplab.user.buffer import FrameBuffer
+from xdplab.user.cache import ObjectCache
+from xdplab.user.machine import UserObject, UserProgram
+from xdplab.user.options import Mode, Options
+
+PACKETS = 8000
+"""Packets a call of the packet method, as many as the kernel engine's repeats."""
+
+BUFFERS = 64
+"""Buffers that packets rotate through: a NAPI budget's worth."""
+
+DATAPATH: Mapping[str, Mapping[str, int]] = {
+    "clear_head": {
+        "none": ClearHead.NONE,
+        "memset": ClearHead.MEMSET,
+        "rep-stosb": ClearHead.REP_STOSB,
+        "words": ClearHead.WORDS,
+        "constant": ClearHead.CONSTANT,
+    },
+    "trait_move": {"memmove": Move.MEMMOVE, "words": Move.WORDS},
+}
+"""Variants of the data path by name and value: how adjust_head clears the bytes that it exposes,
+and how it moves metadata. All are compiled from the same source."""
+
+
+def datapath_value(name: str, value: str) -> int:
+    """The number behind a data-path variant; UsageError where there is none of that name."""
+    values = DATAPATH.get(name)
+    if values is None:
+        raise UsageError(f"there is no data-path variant {name!r}; there are {', '.join(DATAPATH)}")
+    if value not in values:
+        raise UsageError(f"{name} can be {', '.join(values)}, not {value!r}")
+    return values[value]
+
+
+class _Timer:
+    interrupted = 0
+    duration_ns: int | None = None
+
+    def __init__(self, loaded: _Loaded, subject: Subject, packets: int, operations: int) -> None:
+        self._loaded = loaded
+        self._subject = subject
+        self.operations_per_call = operations
+        self._job = loaded.job(subject, packets)
+
+    def __call__(self) -> int:
+        self._loaded.prepare(self._subject)
+        # The program may have been placed anew since: its address is looked up each time.
+        self._job.program = self._loaded.program.address
+        return int(self._loaded.run(ctypes.addressof(self._job)))
+
+
+class _Loaded:
+    """One program of one object with what it runs on: shared by the subjects of a load key."""
+
+    def __init__(self, subject: Subject, cache: ObjectCache) -> None:
+        self._object = UserObject(subject.object, Options(Mode.TIMED), cache=cache)
+        self.program: UserProgram = self._object.program(subject.program)
+        self.run = runtime.library().function("user_run", ctypes.c_uint64, ctypes.c_void_p)
+        self._frame: UserFrame = self._object.frame
+        self._rings: dict[int, tuple[Frame, object, ctypes.Array[UserBuffer]]] = {}
+
+    def prepare(self, subject: Subject) -> None:
+        """Set the subject's globals and data path."""
+        for name, value in subject.globals.items():
+            self._object.write(name, value)
+        state = self._object.state
+        state.clear_head = datapath_value("clear_head", subject.datapath.get("clear_head", "none"))
+        state.trait_move = datapath_value(
+            "trait_move", subject.datapath.get("trait_move", "memmove")
+        )
+
+    def job(self, subject: Subject, packets: int) -> UserJob:
+        """A job of so many packets on the subject's frame; its memory stays this object's."""
+        return UserJob(
+            program=self.program.address,
+            frame=ctypes.addressof(self._frame),
+            buffers=ctypes.addressof(self._ring(subject.frame)),
+            buffer_count=BUFFERS,
+            clock=time.CLOCK_MONOTONIC,
+            packets=packets,
+        )
+
+    def _ring(self, frame: Frame) -> ctypes.Array[UserBuffer]:
+        # Kept with its frame, since an id is a frame's only for as long as that lives.
+        known = self._rings.get(id(frame))
+        if known is None:
+            buffers = [FrameBuffer(frame, restores=False) for _ in range(BUFFERS)]
+            ring = (UserBuffer * BUFFERS)(*(one.buffer for one in buffers))
+            known = self._rings[id(frame)] = (frame, buffers, ring)
+        return known[2]
+
+    def read(self, name: str) -> int | float | bytes:
+        """A global variable as the last run left it."""
+        return self._object.read(name)
+
+    def outcome(self, subject: Subject) -> Outcome:
+        """Run once, and bring back what came of it."""
+        self.prepare(subject)
+        outcome = self.program.run(subject.frame)
+        return Outcome(outcome.retval, outcome.data)
+
+    def close(self) -> None:
+        """Give up the object."""
+        self._object.close()
+
+
+class UserSession:
+    """A session of the user-space engine; see engines.base.Session."""
+
+    capacity: int | None = None
+
+    def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int | None) -> None:
+        self._subjects = {subject.key: subject for subject in subjects}
+        self._method = method
+        self._exit = contextlib.ExitStack()
+        self._loaded: dict[LoadKey, _Loaded] = {}
+        self.missing: dict[str, str] = {}
+        try:
+            if cpu is not None:
+                self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cpu})
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
+
+    def _prepare(self) -> None:
+        cache = ObjectCache()
+        lacking: dict[LoadKey, str] = {}
+        for subject in self._subjects.values():
+            key = subject.load_key
+            if key not in self._loaded and key not in lacking:
+                try:
+                    loaded = _Loaded(subject, cache)
+                except MissingFeatureError as error:
+                    lacking[key] = f"the user-space engine lacks {error.feature}"
+                else:
+                    self._loaded[key] = loaded
+                    self._exit.callback(loaded.close)
+            if key in lacking:
+                self.missing[subject.key] = lacking[key]
+                continue
+            retval = self.run(subject.key).retval
+            if retval != subject.action:
+                self.missing[subject.key] = (
+                    f"{subject.program} returned {action_name(retval)} where "
+                    f"{action_name(subject.action)} means that it did its work"
+                )
+
+    def place(self, keys: Sequence[str]) -> None:
+        for load_key in dict.fromkeys(self._subjects[key].load_key for key in keys):
+            self._loaded[load_key].program.place_anew()
+
+    def placement(self, key: str) -> int:
+        return self._loaded[self._subjects[key].load_key].program.address % 64
+
+    def timer(self, key: str, doubled: bool = False) -> Timer:
+        subject = self._subjects[key]
+        loaded = self._loaded[subject.load_key]
+        if self._method is Method.PACKET:
+            return _Timer(loaded, subject, 2 * PACKETS if doubled else PACKETS, PACKETS)
+        if doubled:
+            raise ValueError("a loop of operations has a fixed length: there is no doubled call")
+        return _Timer(loaded, subject, 1, subject.operations)
+
+    def run(self, key: str) -> Outcome:
+        subject = self._subjects[key]
+        return self._loaded[subject.load_key].outcome(subject)
+
+    def read_global(self, key: str, name: str) -> int | float | bytes:
+        return self._loaded[self._subjects[key].load_key].read(name)
+
+    def clock_ghz(self) -> float | None:
+        return None
+
+    def close(self) -> None:
+        self._exit.close()
+
+    def __enter__(self) -> UserSession:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class UserEngine:
+    """Native code in this process: needs no privilege and no BPF in the kernel."""
+
+    name = "user"
+    datapath: Mapping[str, Sequence[str]] = {
+        name: tuple(values) for name, values in DATAPATH.items()
+    }
+
+    @property
+    def cpu(self) -> int | None:
+        """The CPU that sessions pin the calling thread to, None where that cannot be done."""
+        return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
+
+    def open(self, subjects: Sequence[Subject], method: Method) -> UserSession:
+        """Translate and load every subject's program, and check that it does its work.
+
+        A subject that needs what the engine lacks goes to `missing`. NotPossibleError where there
+        is no runtime for this machine.
+        """
+        return UserSession(subjects, method, self.cpu)
