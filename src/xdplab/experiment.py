@@ -108,7 +108,7 @@ def run_suite(
     warnings: list[Warning] = []
     clock_ghz: list[float] = []
     for group in plan.groups:
-        label = f"{suite.name}, {group.method.value} method"
+        label = f"{suite.name}, {engine.name} engine, {group.method.value} method"
         records, missing = _measure(engine, group, time_s * group.share, stop, progress, label)
         found = _results(suite, engine, group, records, missing)
         results += found

@@ -13,7 +13,7 @@ import click
 
 from xdplab import __version__
 from xdplab.engines.base import Engine
-from xdplab.errors import UsageError
+from xdplab.errors import NotPossibleError, UsageError
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
@@ -24,6 +24,10 @@ from xdplab.views.report import FORMATS, Report
 _TIME_S = 10.0
 _TIME_LIMIT_S = 86_400.0
 _INTERRUPTED_STATUS = 130
+
+ENGINES = ("kernel", "user")
+_SHARE = {"kernel": 1.0, "user": 0.5}
+"""Part of --time that each engine gets where both measure: the user engine is the quieter one."""
 
 
 class _WholeNumbers(click.ParamType[tuple[int, ...]]):
@@ -103,15 +107,23 @@ def _suite_list() -> str:
     show_default=True,
     help="How the tables are written.",
 )
+@click.option(
+    "--engine",
+    "engine_name",
+    type=click.Choice(ENGINES),
+    help="Where programs run. By default on both, each with tables of its own; on the user-space "
+    "engine alone where the kernel may not be measured.",
+)
 @_with_suite_options
 def command(
     suite: tuple[str, ...],
+    engine_name: str | None,
     time_s: float,
     json_target: str | None,
     text_format: str,
     **options: tuple[int, ...],
 ) -> int:
-    """Measure built-in SUITEs (default: all of them) on the running kernel, a table each.
+    """Measure built-in SUITEs (default: all of them), a table each.
 
     Tables go to stdout, progress and warnings to stderr. Ctrl-C ends measuring and keeps what
     was measured.
@@ -121,10 +133,10 @@ def command(
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
-    engine = _engine()
+    engines = _engines(engine_name)
     report = None if json_target == "-" else Report(text_format)
     with Stop().on_signals() as stop:
-        run = _Run(suites, values, engine, time_s, stop)
+        run = _Run(suites, values, engines, time_s, stop)
         try:
             run.measure(report)
         finally:
@@ -153,13 +165,25 @@ def _refuse_idle_options(suites: Sequence[Suite]) -> None:
                 )
 
 
-def _engine() -> Engine:
+def _engines(chosen: str | None) -> list[Engine]:
+    """The named engine; by default both, and where the kernel may not be measured the user engine,
+    which one line on stderr then says."""
     # Imported here, since nothing of Linux may be imported before it is asked for.
+    from xdplab.engines.user import UserEngine
+
+    if chosen == "user":
+        return [UserEngine()]
     from xdplab.engines.kernel import KernelEngine
     from xdplab.kernel.features import require_kernel_engine
 
-    require_kernel_engine()
-    return KernelEngine()
+    try:
+        require_kernel_engine()
+    except NotPossibleError as error:
+        if chosen == "kernel":
+            raise
+        click.echo(f"xdplab: measuring on the user-space engine, for {error}", err=True)
+        return [UserEngine()]
+    return [KernelEngine()] if chosen == "kernel" else [KernelEngine(), UserEngine()]
 
 
 class _Run:
@@ -169,7 +193,7 @@ class _Run:
         self,
         suites: Sequence[Suite],
         values: Values,
-        engine: Engine,
+        engines: Sequence[Engine],
         time_s: float,
         stop: Stop,
     ) -> None:
@@ -178,36 +202,39 @@ class _Run:
 
         self._suites = suites
         self._values = values
-        self._engine = engine
+        self._engines = engines
         self._time_s = time_s
         self._stop = stop
         self._started = datetime.now(UTC)
         self._start = time.monotonic()
         self._id = f"{self._started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self._environment = environment()
-        self._environment["cpu"]["pinned"] = engine.cpu
+        self._environment["cpu"]["pinned"] = engines[0].cpu
         self._disturbances = disturbances(self._environment)
         self.outcomes: list[SuiteOutcome] = []
 
     def measure(self, report: Report | None) -> None:
-        """Measure every suite, showing each one's tables as soon as they are there."""
-        for suite in self._suites:
-            if self._stop.asked:
-                return
-            with Progress() as progress:
-                outcome = run_suite(
-                    suite, self._values, self._engine, self._time_s, self._stop, progress
-                )
-            self.outcomes.append(outcome)
-            if report is not None and any(r.estimate for r in outcome.results):
-                tables = suite.tables(Results(outcome.results), outcome.notes)
-                report.show(tables, self.document((outcome,)))
+        """Measure every suite on every engine, showing tables as soon as they are there."""
+        for engine in self._engines:
+            share = _SHARE[engine.name] if len(self._engines) > 1 else 1.0
+            for suite in self._suites:
+                if self._stop.asked:
+                    return
+                self._measure(suite, engine, share * self._time_s, report)
+
+    def _measure(self, suite: Suite, engine: Engine, time_s: float, report: Report | None) -> None:
+        with Progress() as progress:
+            outcome = run_suite(suite, self._values, engine, time_s, self._stop, progress)
+        self.outcomes.append(outcome)
+        if report is not None and any(r.estimate for r in outcome.results):
+            tables = suite.tables(Results(outcome.results), outcome.notes)
+            report.show(tables, self.document((outcome,)), engine.name)
 
     def document(self, outcomes: Sequence[SuiteOutcome] | None = None) -> Document:
         """The document of these outcomes; by default of all so far."""
         chosen = self.outcomes if outcomes is None else outcomes
         # A suite's own document is whole when that suite is, whatever comes after it.
-        awaited = len(self._suites) if outcomes is None else len(chosen)
+        awaited = len(self._suites) * len(self._engines) if outcomes is None else len(chosen)
         warnings: list[Warning] = list(self._disturbances)
         for outcome in chosen:
             warnings += outcome.warnings

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import replace
 
 from xdplab.records import Document
 from xdplab.suites.table import Table
 from xdplab.views import environment
 from xdplab.views.terminal import encodable, make_console, render
 from xdplab.views.text import markdown, org
+
+_ENGINES = {"kernel": "in this kernel", "user": "on the user-space engine"}
 
 FORMATS = ("terminal", "markdown", "org")
 
@@ -21,10 +24,17 @@ class Report:
     def __init__(self, text_format: str) -> None:
         self._format = text_format
 
-    def show(self, tables: Sequence[Table], document: Document) -> None:
-        """Write one suite's tables, then the environment and the warnings of its document."""
+    def show(self, tables: Sequence[Table], document: Document, engine: str) -> None:
+        """Write one suite's tables, then the environment and the warnings of its document.
+
+        `engine` is that of the result document; each table's title says which it is.
+        """
+        if sys.stdout is None:
+            # Closed by the caller (>&-): there is nobody to show them to.
+            return
         console = make_console()
-        for table in tables:
+        for plain in tables:
+            table = replace(plain, title=f"{plain.title}, {_ENGINES.get(engine, engine)}")
             if self._format == "terminal":
                 render(table, console)
                 console.print()
@@ -33,14 +43,24 @@ class Report:
         lines = environment.lines(document)
         if self._format == "terminal":
             for line in lines:
-                text = encodable(line, console.encoding)
-                for part in textwrap.wrap(text, max(console.width, 20), subsequent_indent="  "):
+                for part in self._wrapped(encodable(line, console.encoding), console.width):
                     console.print(part, soft_wrap=True, style="dim")
             console.print()
         else:
             # Both formats have lists with a hyphen in front.
             self._write("\n".join(f"- {line}" for line in lines) + "\n")
         sys.stdout.flush()
+
+    @staticmethod
+    def _wrapped(line: str, width: int) -> list[str]:
+        # At blanks only: a path or an option in two pieces cannot be pasted.
+        return textwrap.wrap(
+            line,
+            max(width, 20),
+            subsequent_indent="  ",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
 
     @staticmethod
     def _write(text: str) -> None:
