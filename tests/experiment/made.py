@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from xdplab.engines.base import Method, Subject
+from xdplab.engines.scripted import Clock as CoreClock
 from xdplab.engines.scripted import Script, ScriptedEngine
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.packets.frame import Frame
@@ -105,10 +106,14 @@ class Laboratory:
         stop: Stop | None = None,
         missing: Mapping[str, str] | None = None,
         capacity: int | None = None,
+        core: CoreClock = lambda: None,
     ) -> tuple[SuiteOutcome, ScriptedEngine]:
-        """Run the suite; whatever happens, no session may stay open."""
+        """Run the suite; `core` is the core's clock. Whatever happens, no session stays open."""
         engine = ScriptedEngine(
-            self.clock.script(script), missing=dict(missing or {}), capacity=capacity
+            self.clock.script(script),
+            missing=dict(missing or {}),
+            capacity=capacity,
+            clock=core,
         )
         try:
             outcome = run_suite(measured, {}, engine, time_s, stop or Stop(), self._progress)

@@ -15,6 +15,9 @@ from xdplab.engines.base import Method, Outcome, Subject
 Script = Callable[[str, int], int]
 """(subject key, number of the call in this session from 0) -> whole nanoseconds of that call."""
 
+Clock = Callable[[], float | None]
+"""What the core's clock is said to be whenever it is asked: GHz, or None where it is not known."""
+
 
 class _Timer:
     interrupted = 0
@@ -71,7 +74,7 @@ class ScriptedSession:
         return self._engine.globals[name]
 
     def clock_ghz(self) -> float | None:
-        return None
+        return self._engine.clock()
 
     def close(self) -> None:
         self._engine.open_sessions -= 1
@@ -98,6 +101,8 @@ class ScriptedEngine:
     capacity: int | None = None
     name: str = "scripted"
     cpu: int | None = None
+    datapath: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    clock: Clock = lambda: None
     open_sessions: int = 0
     sessions: list[ScriptedSession] = field(default_factory=list)
 
