@@ -83,7 +83,7 @@ def _gross_not_linear(results: Sequence[Result]) -> list[Warning]:
         Warning(
             "doubling",
             f"{results[0].suite}: twice the packets took not twice the time within 5 % for "
-            f"{len(ratios)} programs, worst {ratios[worst]:.2f} times for {worst}",
+            f"{len(ratios)} program{'s' * (len(ratios) > 1)}, worst {ratios[worst]:.2f} times for {worst}",
             "distrust their gross figures: something else took time; measure again when quiet",
         )
     ]
@@ -92,25 +92,29 @@ def _gross_not_linear(results: Sequence[Result]) -> list[Warning]:
 def _doubled(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> list[Warning]:
     found = []
     costs = {
-        (result.variant, tuple(sorted(result.parameters.items()))): result
+        (result.variant, result.baseline, tuple(sorted(result.parameters.items()))): result
         for result in results
         if result.metric == "cost_ns" and result.verdict != TOO_FEW_LOADS
     }
     for once_name, twice_name in doubles:
-        for (variant, parameters), twice in costs.items():
-            once = costs.get((once_name, parameters))
+        for (variant, baseline, parameters), twice in costs.items():
+            once = costs.get((once_name, baseline, parameters))
             if variant != twice_name or once is None or not once.estimate or not twice.estimate:
                 continue
-            ratio = twice.estimate.point / once.estimate.point if once.estimate.point > 0 else 0.0
-            if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
-                found.append(
-                    Warning(
-                        "doubling",
-                        f"{once.suite}: two of {_named(once)} in a row cost {ratio:.2f} times one, "
-                        "not 2 within 5 %: the cost depends on what runs around it",
-                        "read the figure as the cost of the first, not of each of several",
-                    )
+            one_ns, two_ns = once.estimate.point, twice.estimate.point
+            if one_ns > 0 and abs(two_ns / one_ns / 2 - 1) <= _DOUBLING_TOLERANCE:
+                continue
+            # There is no such thing as times what costs nothing.
+            cost = f"{two_ns / one_ns:.2f} times one" if one_ns > 0 else f"{two_ns:.2f} ns"
+            than = "2 within 5 %" if one_ns > 0 else f"twice {one_ns:.2f} ns"
+            found.append(
+                Warning(
+                    "doubling",
+                    f"{once.suite}: two of {_named(once)} in a row cost {cost}, not {than}: "
+                    "the cost depends on what runs around it",
+                    "read the figure as the cost of the first, not of each of several",
                 )
+            )
     return found
 
 

@@ -24,7 +24,7 @@ from tests.experiment.made import (
 from xdplab.engines.base import Method
 from xdplab.errors import KernelError
 from xdplab.experiment import Stop
-from xdplab.records import NOT_SUPPORTED, RESOLVED, WITHIN_NOISE, Estimate
+from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
 from xdplab.suites.base import TWIN, Group, Measure
 
 # Empty loop 1 ns a turn, a 2.5 over it, b 0.25 below it; calls are of 1000 operations.
@@ -232,8 +232,9 @@ def test_two_rounds_are_taken_however_short_the_time(laboratory: Laboratory, tim
         assert result.estimate.n == 2
         # Two loads are too few for an interval, so nothing is claimed.
         assert result.estimate.half_width == math.inf
-        assert result.verdict == WITHIN_NOISE
+        assert result.verdict == TOO_FEW_LOADS
         assert result.resolution is None
+    assert [warning.code for warning in outcome.warnings] == ["too-few-loads"]
 
 
 def test_a_run_takes_its_time_and_no_more(laboratory: Laboratory) -> None:
@@ -256,6 +257,9 @@ def test_time_is_stretched_by_half_to_reach_an_interval(
     for result in outcome.results:
         assert result.estimate is not None
         assert math.isfinite(result.estimate.half_width) == (taken >= 5)
+        assert (result.verdict == TOO_FEW_LOADS) == (taken < 5)
+    codes = [warning.code for warning in outcome.warnings]
+    assert codes == ["too-few-loads"] * (taken < 5)
 
 
 def test_groups_divide_the_time_by_their_shares(laboratory: Laboratory) -> None:
