@@ -24,7 +24,7 @@ ROWS = (
     {"engines"},
     {"guests"},
     {"suites"},
-    {"noticed"},
+    {"noticed", "counting"},
     {"experiment"},
     {"store"},
     {"views"},

@@ -15,6 +15,7 @@ from xdplab.errors import XdplabError
 
 _COMMANDS = {
     "run": "measure the built-in suites on this machine",
+    "count": "count a program's instructions exactly, per packet and per source line",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`. The module xdplab.cli.NAME has it as `command`."""
@@ -76,5 +77,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 def _silence_stdout() -> None:
     """Keep the interpreter from trying once more, at its end, what has just failed."""
+    if sys.stdout is None:
+        return
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -118,10 +118,10 @@ def _notes(spec: ObjectSpec, engine: Engine) -> tuple[str, ...]:
             return ()
         session.run("probe")
         found = session.read_global("probe", "pattern_kept")
-    who = "this kernel" if engine.name == "kernel" else f"the {engine.name} engine, unless it says"
+    who = "this kernel" if engine.name == "kernel" else f"the {engine.name} engine's helper pair"
     says = {
-        1: f"{who} does not clear the bytes that adjust_head exposes",
-        2: f"{who} clears the bytes that adjust_head exposes",
+        1: f"{who} does not clear the bytes that it exposes",
+        2: f"{who} clears the bytes that it exposes",
     }
     answer = says.get(found if isinstance(found, int) else 0, "neither pattern nor zeros came back")
     return (f"Probe (a pattern written, hidden, exposed, read): {answer}.",)

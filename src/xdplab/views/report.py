@@ -32,14 +32,9 @@ class Report:
         if sys.stdout is None:
             # Closed by the caller (>&-): there is nobody to show them to.
             return
+        where = _ENGINES.get(engine, engine)
+        self.show_bare([replace(table, title=f"{table.title}, {where}") for table in tables])
         console = make_console()
-        for plain in tables:
-            table = replace(plain, title=f"{plain.title}, {_ENGINES.get(engine, engine)}")
-            if self._format == "terminal":
-                render(table, console)
-                console.print()
-            else:
-                self._write(markdown(table) if self._format == "markdown" else org(table))
         lines = environment.lines(document)
         if self._format == "terminal":
             for line in lines:
@@ -50,6 +45,18 @@ class Report:
             # Both formats have lists with a hyphen in front.
             self._write("\n".join(f"- {line}" for line in lines) + "\n")
         sys.stdout.flush()
+
+    def show_bare(self, tables: Sequence[Table]) -> None:
+        """Write tables alone: for figures that are the same wherever they come from."""
+        if sys.stdout is None:
+            return
+        console = make_console()
+        for table in tables:
+            if self._format == "terminal":
+                render(table, console)
+                console.print()
+            else:
+                self._write(markdown(table) if self._format == "markdown" else org(table))
 
     @staticmethod
     def _wrapped(line: str, width: int) -> list[str]:

@@ -1,0 +1,81 @@
+"""xdplab count: exact instructions of a program, per packet and per source line."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from xdplab import __version__
+from xdplab.cli.objects import frames_of, program_of
+from xdplab.counting import Tally, count, results_of, tables_of
+from xdplab.records import Document, RunInfo
+from xdplab.views import json_document
+from xdplab.views.report import FORMATS, Report
+
+
+@click.command()
+@click.argument("program", metavar="OBJ[:PROG]")
+@click.option(
+    "--pcap",
+    "captures",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="Frames from a pcap or pcapng file; may be given several times.",
+)
+@click.option(
+    "--frame",
+    "built",
+    multiple=True,
+    metavar="KIND:BYTES",
+    help="A UDP frame of kind ipv4, ipv6, vlan or qinq; may be given several times. "
+    "Without frames of either sort: ipv4:64.",
+)
+@click.option("--json", "json_target", metavar="FILE|-", help="Write the result document.")
+@click.option(
+    "--format",
+    "text_format",
+    type=click.Choice(FORMATS),
+    default=FORMATS[0],
+    show_default=True,
+    help="How the tables are written.",
+)
+def command(
+    program: str,
+    captures: Sequence[Path],
+    built: Sequence[str],
+    json_target: str | None,
+    text_format: str,
+) -> int:
+    """Count the eBPF instructions that a program executes, exactly.
+
+    PROG of the object OBJ (a .bpf.o, or a .bpf.c that is compiled) runs in the user-space engine,
+    which needs no privilege, once for each frame: with every memory access checked, then with
+    every instruction counted. The figures are the same on every machine and in every run.
+    """
+    if json_target is not None:
+        json_document.check_target(json_target)
+    started, start = datetime.now(UTC), time.monotonic()
+    spec, name = program_of(program)
+    tally: Tally = count(spec, name, frames_of(built, captures))
+    document = Document(
+        run=RunInfo(
+            id=f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
+            started_at=started.isoformat(timespec="seconds"),
+            duration_s=round(time.monotonic() - start, 3),
+            command=("xdplab", *sys.argv[1:]),
+            xdplab_version=__version__,
+        ),
+        environment={},
+        results=tuple(results_of(tally)),
+    )
+    if json_target != "-":
+        Report(text_format).show_bare(tables_of(tally))
+    if json_target is not None:
+        json_document.write(document, json_target)
+    return 0

@@ -1,0 +1,152 @@
+"""Exact counts of a program: instructions per packet and per source line, actions, helper calls.
+
+Each frame goes through two loads of the program, one that checks every access and one that counts
+every block: counting alone does not guard memory, and checking would count its own work. Both
+start from equal maps, times and random numbers, so that both take the same way.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from xdplab.engines.base import action_name
+from xdplab.errors import FrameError, XdplabError
+from xdplab.packets.frame import Frame
+from xdplab.program import LineInfo, ObjectSpec
+from xdplab.records import RESOLVED, Estimate, Result
+from xdplab.suites.table import Column, Row, Table
+from xdplab.user.cache import ObjectCache
+from xdplab.user.machine import UserObject
+from xdplab.user.options import Mode, Options
+
+_TIME_NS = 1_000_000_000
+"""What bpf_ktime_get_ns answers while counting: real time would make ways differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was counted of one program over `len(instructions)` packets.
+
+    `instructions` has one number a packet, in their order; `actions` packets by action name,
+    `helpers` calls by helper or kfunc name, `lines` instructions by source line, and `sources`
+    the text of those lines. Instructions without a line are under ("", 0).
+    """
+
+    object: str
+    program: str
+    instructions: tuple[int, ...]
+    actions: Mapping[str, int]
+    helpers: Mapping[str, int]
+    lines: Mapping[tuple[str, int], int]
+    sources: Mapping[tuple[str, int], str]
+
+
+def count(spec: ObjectSpec, program: str, frames: Iterable[Frame]) -> Tally:
+    """Run a program on frames, one after the other, maps kept between them, and count.
+
+    XdplabError where the program accesses memory that it must not, or does not end; it says
+    which line on which packet. FrameError without frames. MissingFeatureError where the
+    program needs what the user-space engine lacks.
+    """
+    cache = ObjectCache()
+    instructions: list[int] = []
+    actions: Counter[str] = Counter()
+    with (
+        UserObject(spec, Options(Mode.CHECKED), cache=cache) as guard,
+        UserObject(spec, Options(Mode.COUNTED), cache=cache) as counter,
+    ):
+        for one in (guard, counter):
+            one.state.fixed_time, one.state.time_ns = 1, _TIME_NS
+        checked, counted = guard.program(program), counter.program(program)
+        for frame in frames:
+            safe = checked.run(frame)
+            if safe.fault is not None:
+                raise XdplabError(
+                    f"counting {program} of {spec.name} ended at packet "
+                    f"{len(instructions) + 1}: {safe.fault.message}"
+                )
+            outcome = counted.run(frame)
+            instructions.append(outcome.instructions)
+            actions[action_name(outcome.retval)] += 1
+        if not instructions:
+            raise FrameError("there is no frame to run the program on")
+        counts = counted.counts()
+        return Tally(
+            object=spec.name,
+            program=program,
+            instructions=tuple(instructions),
+            actions=dict(actions),
+            helpers={name: number for name, number in counts.by_helper().items() if number},
+            lines=dict(counts.by_line()),
+            sources=_sources(line for line in counts.program.lines if line is not None),
+        )
+
+
+def _sources(lines: Iterable[LineInfo]) -> dict[tuple[str, int], str]:
+    return {(line.file, line.line): line.text for line in lines}
+
+
+def results_of(tally: Tally) -> Iterator[Result]:
+    """The tally as results: exact, so that low and high are the extremes over the packets."""
+
+    def result(metric: str, parameters: Mapping[str, int | str], values: Sequence[int]) -> Result:
+        return Result(
+            suite="count",
+            engine="user",
+            variant=tally.program,
+            baseline=None,
+            parameters=parameters,
+            metric=metric,
+            method="counted",
+            estimate=Estimate(
+                statistics.median(values), min(values), max(values), 1.0, len(tally.instructions)
+            ),
+            resolution=0.0,
+            verdict=RESOLVED,
+        )
+
+    yield result("insns", {"object": tally.object}, tally.instructions)
+    for name, number in tally.actions.items():
+        yield result("packets", {"object": tally.object, "action": name}, [number])
+    for name, number in tally.helpers.items():
+        yield result("calls", {"object": tally.object, "helper": name}, [number])
+    for (file, line), number in sorted(tally.lines.items()):
+        yield result("line_insns", {"object": tally.object, "file": file, "line": line}, [number])
+
+
+def tables_of(tally: Tally) -> list[Table]:
+    """Per packet, by helper, and the annotated source, of which lines that never ran are left."""
+    packets = len(tally.instructions)
+    total = sum(tally.instructions)
+    summary = [
+        Row(("packets", packets)),
+        Row(("instructions per packet, least", min(tally.instructions))),
+        Row(("instructions per packet, median", _plain(statistics.median(tally.instructions)))),
+        Row(("instructions per packet, most", max(tally.instructions))),
+        *(Row((f"{name}, packets", number)) for name, number in sorted(tally.actions.items())),
+        *(Row((f"calls of {name}", number)) for name, number in sorted(tally.helpers.items())),
+    ]
+    tables = [
+        Table(
+            f"{tally.program} of {tally.object}: exact counts, eBPF instructions",
+            (Column(""), Column("count")),
+            summary,
+        )
+    ]
+    by_file: dict[str, list[Row]] = {}
+    for (file, line), number in sorted(tally.lines.items()):
+        share = f"{100 * number / total:.1f} %" if total else ""
+        text = tally.sources.get((file, line), "")
+        by_file.setdefault(file or "without a source line", []).append(
+            Row((number, share, line or None, text))
+        )
+    columns = (Column("instructions"), Column("share"), Column("line"), Column("source"))
+    tables += [Table(file, columns, rows) for file, rows in by_file.items()]
+    return tables
+
+
+def _plain(value: float) -> int | str:
+    return int(value) if float(value).is_integer() else str(value)
