@@ -33,7 +33,7 @@ from xdplab.user.abi import (
 from xdplab.user.buffer import FrameBuffer, frame_bytes
 from xdplab.user.maps import Record, UserMap
 from xdplab.user.prototypes import HELPERS, KFUNCS, ArgumentKind
-from xdplab.user.runtime import Host, library
+from xdplab.user.runtime import Host, adjust_head_variant, library
 
 EINVAL, ENOENT, ENOTSUPP = 22, 2, 524
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, *[ctypes.c_uint64] * 5)
@@ -52,8 +52,9 @@ class Machine:
 
     def call(self, name: str, *arguments: int) -> int:
         """r0 as a signed number."""
+        symbol = name if name.startswith("user_variant") else f"user_helper_{name}"
         function = library().function(
-            f"user_helper_{name}", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_uint64] * 5
+            symbol, ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_uint64] * 5
         )
         registers = [number & (1 << 64) - 1 for number in arguments]
         return int(function(ctypes.addressof(self.frame), *registers, *[0] * (5 - len(registers))))
@@ -124,6 +125,13 @@ def test_variants_of_adjust_head_differ_in_nothing_but_the_bytes_they_clear(
     one.receive(buffer)
     state.clear_head, state.trait_move = how, move
     result = one.call("xdp_adjust_head", 0, offset)
+    if how is ClearHead.NONE or move is Move.MEMMOVE:
+        other = Machine(host, host.new_state(), UserFrame())
+        twin = FrameBuffer(Frame(bytes(range(1, 65)), bytes(range(100, 100 + metadata))))
+        ctypes.memmove(twin.buffer.hard_start, old, len(old))
+        other.receive(twin)
+        assert other.call(adjust_head_variant(how, move), 0, offset) == result
+        assert frame_bytes(other.frame) == frame_bytes(one.frame)
     if offset + HEADROOM_BYTES - metadata < 40 + metadata - metadata:
         assert result == -EINVAL
         return

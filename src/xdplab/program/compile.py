@@ -37,11 +37,17 @@ _COMMON_FLAGS = ("-O2", "-g", "-mcpu=v3", "-fno-unwind-tables", "-fno-asynchrono
 
 # For machine code that a JIT places and other modules call: no unwind tables, no stack guards, no
 # assumption about where symbols lie, none about the types that memory holds (programs
-# read it as they like), and no system header.
+# read it as they like), and no system header. No vector registers, as in a kernel: what a helper
+# costs is to be compared with the kernel's.
 _NATIVE_FLAGS = (
     *("-std=gnu11", "-O2", "-g0", "-S", "-emit-llvm", "-nostdinc", "-fno-pic"),
     *("-fno-strict-aliasing", "-fno-sanitize=all", "-fno-stack-protector"),
-    *("-fomit-frame-pointer", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+    *(
+        "-mno-implicit-float",
+        "-fomit-frame-pointer",
+        "-fno-unwind-tables",
+        "-fno-asynchronous-unwind-tables",
+    ),
     *("-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"),
     # zig adds -c, which -S makes superfluous.
     "-Wno-unused-command-line-argument",

@@ -17,7 +17,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from xdplab.errors import NotPossibleError
-from xdplab.user.abi import UserHost, UserRoute, UserState
+from xdplab.user.abi import ClearHead, Move, UserHost, UserRoute, UserState
 from xdplab.user.prototypes import HELPERS, KFUNCS, Argument, ArgumentKind, HelperSpec, ReturnKind
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ __all__ = [
     "Host",
     "ReturnKind",
     "RuntimeLibrary",
+    "adjust_head_variant",
     "library",
     "runtime_module",
     "target_machine",
@@ -62,8 +63,10 @@ def target_machine() -> TargetMachine:
         cpu=llvm.get_host_cpu_name(),
         features=llvm.get_host_cpu_features().flatten(),
         opt=3,
-        reloc="default",
-        codemodel="jitdefault",
+        # Parts call one another directly, as a kernel's do.
+        reloc="pic",
+        codemodel="small",
+        jit=True,
     )
 
 
@@ -155,6 +158,19 @@ def library() -> RuntimeLibrary:
     NotPossibleError where this machine is not supported.
     """
     return RuntimeLibrary()
+
+
+def adjust_head_variant(clear_head: ClearHead, move: Move = Move.MEMMOVE) -> str:
+    """The function that does as bpf_xdp_adjust_head with these settings, and nothing else.
+
+    To be called instead of "user_helper_xdp_adjust_head" where variants are compared: that one
+    asks the state each time. ValueError where there is no such function (both changed).
+    """
+    if move is Move.WORDS:
+        if clear_head is not ClearHead.NONE:
+            raise ValueError(f"no variant both clears by {clear_head.name} and moves by words")
+        return "user_variant_xdp_adjust_head_move_words"
+    return f"user_variant_xdp_adjust_head_{clear_head.name.lower()}"
 
 
 class Host:

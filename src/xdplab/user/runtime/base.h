@@ -89,9 +89,10 @@ enum {
 typedef u64 (*callback_fn)(struct user_frame *, u64, u64, u64, u64, u64);
 
 /* Defines a helper; all have the same type, so that a translation need not know any of them. */
+#define REGISTERS struct user_frame *frame, u64 r1, u64 r2, u64 r3, u64 r4, u64 r5
 #define HELPER(name) \
-	u64 user_helper_##name(struct user_frame *frame, u64 r1, u64 r2, u64 r3, u64 r4, u64 r5); \
-	u64 user_helper_##name(struct user_frame *frame, u64 r1, u64 r2, u64 r3, u64 r4, u64 r5)
+	u64 user_helper_##name(REGISTERS); \
+	u64 user_helper_##name(REGISTERS)
 
 #define U64(pointer) ((u64)(unsigned long)(pointer))
 #define BYTES(value) ((u8 *)(unsigned long)(value))

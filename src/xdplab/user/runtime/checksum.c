@@ -11,11 +11,22 @@ inline_always u32 add_with_carry(u32 a, u32 b)
 /* csum_partial: the ones' complement sum in 32 bits, over bytes that start anywhere. */
 static u32 sum_bytes(const u8 *from, u32 bytes, u32 sum)
 {
-	u64 total = sum;
+	u64 total = sum, high = 0;
 	u32 rest = 0;
 
-	for (; bytes >= 4; bytes -= 4, from += 4)
+	/* Two sums of 32-bit halves, which do not wait for each other's carry. */
+	for (; bytes >= 8; bytes -= 8, from += 8) {
+		u64 word = read_u64(from);
+
+		total += (u32)word;
+		high += word >> 32;
+	}
+	total += high;
+	if (bytes >= 4) {
 		total += read_u32(from);
+		bytes -= 4;
+		from += 4;
+	}
 	for (u32 i = 0; i < bytes; i++)
 		rest |= (u32)from[i] << 8 * i;
 	total += rest;

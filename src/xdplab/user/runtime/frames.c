@@ -122,9 +122,9 @@ inline_always void move_metadata(u32 how, u8 *to, const u8 *from, u64 bytes)
 	}
 }
 
-HELPER(xdp_adjust_head)
+/* `clear` and `move` are constants wherever this is inlined but once. */
+inline_always u64 adjust_head(struct user_frame *frame, s64 offset, u32 clear, u32 move)
 {
-	s64 offset = (s32)r2;
 	u64 metadata = metadata_bytes(frame);
 	u8 *start = frame->hard_start + USER_XDP_FRAME_BYTES + metadata;
 	u8 *data = frame->data + offset;
@@ -132,14 +132,43 @@ HELPER(xdp_adjust_head)
 	if (unlikely(data < start || data > frame->data_end - ETHERNET_BYTES))
 		return -EINVAL;
 	if (metadata)
-		move_metadata(frame->state->trait_move, frame->data_meta + offset,
-			      frame->data_meta, metadata);
-	if (offset < 0 && frame->state->clear_head != USER_CLEAR_NONE)
-		clear_exposed(frame->state->clear_head, data, -offset);
+		move_metadata(move, frame->data_meta + offset, frame->data_meta, metadata);
+	if (offset < 0)
+		clear_exposed(clear, data, -offset);
 	frame->data_meta += offset;
 	frame->data = data;
 	return 0;
 }
+
+static __attribute__((noinline)) u64 adjust_head_as_set(struct user_frame *frame, s64 offset)
+{
+	return adjust_head(frame, offset, frame->state->clear_head, frame->state->trait_move);
+}
+
+HELPER(xdp_adjust_head)
+{
+	if (unlikely(frame->state->clear_head | frame->state->trait_move))
+		return adjust_head_as_set(frame, (s32)r2);
+	return adjust_head(frame, (s32)r2, USER_CLEAR_NONE, USER_MOVE_MEMMOVE);
+}
+
+/*
+ * The same as one function each, as a kernel with that change would have it: what a comparison
+ * calls, so that nothing but the change differs. They do not look at the state.
+ */
+#define ADJUST_HEAD(variant, clear, move) \
+	u64 user_variant_xdp_adjust_head_##variant(REGISTERS); \
+	u64 user_variant_xdp_adjust_head_##variant(REGISTERS) \
+	{ \
+		return adjust_head(frame, (s32)r2, clear, move); \
+	}
+
+ADJUST_HEAD(none, USER_CLEAR_NONE, USER_MOVE_MEMMOVE)
+ADJUST_HEAD(memset, USER_CLEAR_MEMSET, USER_MOVE_MEMMOVE)
+ADJUST_HEAD(rep_stosb, USER_CLEAR_REP_STOSB, USER_MOVE_MEMMOVE)
+ADJUST_HEAD(words, USER_CLEAR_WORDS, USER_MOVE_MEMMOVE)
+ADJUST_HEAD(constant, USER_CLEAR_CONSTANT, USER_MOVE_MEMMOVE)
+ADJUST_HEAD(move_words, USER_CLEAR_NONE, USER_MOVE_WORDS)
 
 HELPER(xdp_adjust_meta)
 {

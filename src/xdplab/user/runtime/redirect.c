@@ -18,29 +18,52 @@ HELPER(redirect)
 	return XDP_REDIRECT;
 }
 
-HELPER(redirect_map)
+inline_always u64 redirect_to(struct user_frame *frame, struct user_map *map, u64 key, u64 flags,
+			      u32 type)
 {
 	struct user_state *state = frame->state;
-	struct user_map *map = MAP(r1);
-	int is_devmap = map->type == MAP_DEVMAP || map->type == MAP_DEVMAP_HASH;
+	int is_devmap = type == MAP_DEVMAP || type == MAP_DEVMAP_HASH;
 	u64 allowed = 3 | (is_devmap ? BPF_F_BROADCAST | BPF_F_EXCLUDE_INGRESS : 0);
-	u32 key = (u32)r2;
+	u32 index = (u32)key;
 	u8 *target;
 
-	if (unlikely(r3 & ~allowed))
+	if (unlikely(flags & ~allowed))
 		return XDP_ABORTED;
 	/* The kernel's key has 64 bits for a devmap_hash as well, and its lookup takes 32. */
-	target = map->type == MAP_DEVMAP_HASH ? hash_lookup(map, &key, 0) : slots_lookup(map, &key);
-	if (unlikely(!target) && !(r3 & BPF_F_BROADCAST)) {
+	if (type == MAP_DEVMAP_HASH)
+		target = hash_lookup(map, &index, 0);
+	else
+		target = slots_lookup(map, &index);
+	if (unlikely(!target) && !(flags & BPF_F_BROADCAST)) {
 		state->redirect_kind = USER_REDIRECT_NONE;
-		return r3 & 3;
+		return flags & 3;
 	}
 	state->redirect_kind = USER_REDIRECT_MAP;
 	state->redirect_map = map;
-	state->redirect_key = r2;
-	state->redirect_flags = r3 & BPF_F_BROADCAST ? r3 : 0;
+	state->redirect_key = key;
+	state->redirect_flags = flags & BPF_F_BROADCAST ? flags : 0;
 	state->redirect_ifindex = is_devmap && target ? read_u32(target) : 0;
 	return XDP_REDIRECT;
+}
+
+HELPER(redirect_map)
+{
+	return redirect_to(frame, MAP(r1), r2, r3, MAP(r1)->type);
+}
+
+HELPER(redirect_map_devmap)
+{
+	return redirect_to(frame, MAP(r1), r2, r3, MAP_DEVMAP);
+}
+
+HELPER(redirect_map_devmap_hash)
+{
+	return redirect_to(frame, MAP(r1), r2, r3, MAP_DEVMAP_HASH);
+}
+
+HELPER(redirect_map_slots)
+{
+	return redirect_to(frame, MAP(r1), r2, r3, MAP_XSKMAP);
 }
 
 /* struct bpf_fib_lookup, as far as it is read or written here. */
