@@ -21,5 +21,6 @@
 #include "loops.c"
 #include "trace.c"
 #include "run.c"
+#include "clock.c"
 #include "helpers.c"
 #include "layout.c"
