@@ -39,11 +39,16 @@ def random_frame(pick: random.Random, maximum: int = 1500) -> Frame:
     if pick.random() < 0.3:
         return Frame(pick.randbytes(pick.choice((14, 15, 33, 34, 60, 64, 200, maximum))))
     kind = pick.choice(("ipv4", "ipv6", "vlan", "qinq"))
-    data = bytearray(udp_frame(kind, pick.choice((70, 80, 128, 513))).data)
+    data = bytearray(_udp(kind, pick.choice((70, 80, 128, 513))))
     for _ in range(pick.choice((0, 0, 1, 5))):
         data[pick.randrange(len(data))] = pick.randrange(256)
     cut = pick.choice((len(data), len(data), pick.randrange(14, len(data))))
     return Frame(bytes(data[:cut]))
+
+
+@cache
+def _udp(kind: str, size: int) -> bytes:
+    return udp_frame(kind, size).data
 
 
 def plan(spec: ObjectSpec, seed: int, count: int) -> list[tuple[str, Frame, dict[str, int]]]:

@@ -200,9 +200,7 @@ class UserObject:
         for name in translation.maps:
             if name in self._refused:
                 self._refuse(linked, self.spec.maps[name])
-        data = compile_ir(
-            translation.ir, inline_helpers=self.options.inline_helpers, cache=self._cache
-        )
+        data = compile_ir(translation.ir, self.options, self._cache)
         loaded = UserProgram(self, linked, translation, data)
         self._programs[linked.name] = loaded
         for name in translation.maps:

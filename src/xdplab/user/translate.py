@@ -289,7 +289,7 @@ class _Translator:
     def _plain(self, scope: Scope, insn: Insn) -> None:
         match insn.insn_class:
             case isa.ALU | isa.ALU64:
-                emit_alu(scope.emitter, insn)
+                emit_alu(scope.emitter, insn, self._options.is_faithful)
             case isa.LD:
                 scope.emitter.put(insn.dst, self._wide_load(scope, insn))
             case isa.LDX:
