@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
 import signal
 from dataclasses import replace
 from types import FrameType
@@ -12,6 +14,8 @@ import pytest
 from tests.conftest import kernel_descriptors
 from xdplab.engines.base import XDP_DROP, XDP_PASS, Method, Subject
 from xdplab.engines.kernel import ATTACHED, REPEAT, KernelEngine
+from xdplab.errors import KernelError
+from xdplab.kernel.testrun import TestRun
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
@@ -63,6 +67,33 @@ def test_packets_are_timed_by_our_clock_and_twice_the_work_takes_longer() -> Non
         assert twice.duration_ns is not None
         assert once.duration_ns is not None
         assert twice.duration_ns < 2 * once.duration_ns + 2
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_a_call_that_fails_is_the_kernels_error(
+    monkeypatch: pytest.MonkeyPatch, method: Method
+) -> None:
+    def failing(_run: TestRun, _repeat: int) -> int:
+        raise OSError(errno.ENOMEM, "as the kernel says it")
+
+    with KernelEngine().open([subject("loop_empty")], method) as session:
+        session.place(["loop_empty"])
+        timer = session.timer("loop_empty")
+        session.clock_ghz()
+        with monkeypatch.context() as patch:
+            patch.setattr(TestRun, "__call__", failing)
+            # Not an OSError, which would be taken for one of writing the output.
+            with pytest.raises(KernelError, match="running a loaded program: .*ENOMEM"):
+                timer()
+            if platform.machine() == "x86_64":
+                with pytest.raises(KernelError, match="measuring the clock: .*ENOMEM"):
+                    session.clock_ghz()
+
+
+def test_the_engine_pins_to_the_cpu_that_it_names() -> None:
+    engine = KernelEngine()
+    with engine.open([subject("loop_empty")], Method.OPERATION):
+        assert os.sched_getaffinity(0) == {engine.cpu}
 
 
 def test_there_is_no_doubled_loop() -> None:

@@ -77,7 +77,10 @@ class _Timer:
     def __call__(self) -> int:
         for target, value in self._pokes:
             target.raw = value
-        elapsed_ns = self._run(self._repeat)
+        try:
+            elapsed_ns = self._run(self._repeat)
+        except OSError as error:
+            raise KernelError("running a loaded program", error.errno or 0) from None
         return self._run.duration_ns if self._use_duration else elapsed_ns
 
     @property
@@ -299,7 +302,10 @@ class KernelSession:
             loaded = LoadedObject(shipped_object("calibrate"), ("multiply_chain",))
             self._exit.callback(loaded.close)
             self._clock = TestRun(loaded.prog_fd("multiply_chain"), bytes(64))
-        best_ns = min(self._clock.duration_ns for _ in range(5) if self._clock(1))
+        try:
+            best_ns = min(self._clock.duration_ns for _ in range(5) if self._clock(1))
+        except OSError as error:
+            raise KernelError("measuring the clock", error.errno or 0) from None
         return _CHAIN_CYCLES / best_ns
 
     def close(self) -> None:
@@ -332,6 +338,8 @@ class KernelEngine:
     """The running kernel by BPF_PROG_TEST_RUN."""
 
     name = "kernel"
+    # A running kernel is as it is.
+    datapath: Mapping[str, Sequence[str]] = {}
 
     @property
     def cpu(self) -> int:
