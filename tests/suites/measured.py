@@ -34,12 +34,19 @@ def engine(
     costs: Costs = lambda _method, _key: 1000,
     missing: Mapping[str, str] | None = None,
     pattern_kept: int = 1,
+    clock_ghz: float | None = None,
+    datapath: Mapping[str, Sequence[str]] | None = None,
 ) -> Engine:
-    """An engine with these costs, on which the subjects of `missing` cannot be run."""
+    """An engine with these costs, on which the subjects of `missing` cannot be run.
+
+    `clock_ghz` is the core's clock, which stands still; `datapath` what lies around programs.
+    """
     made = Engine(
         lambda key, _call: costs(made.method, key),
         missing=dict(missing or {}),
         globals={"pattern_kept": pattern_kept},
+        clock=lambda: clock_ghz,
+        datapath=dict(datapath or {}),
     )
     return made
 
@@ -53,14 +60,20 @@ class Measured:
     tables: Sequence[Table]
 
 
-def measure(monkeypatch: pytest.MonkeyPatch, suite: Suite, values: Values, on: Engine) -> Measured:
-    """Some twenty rounds of a group that has all the time."""
+def measure(
+    monkeypatch: pytest.MonkeyPatch,
+    suite: Suite,
+    values: Values,
+    on: Engine,
+    time_s: float = 60.0,
+) -> Measured:
+    """By default some twenty rounds of a group that has all the time."""
     # Two looks at the clock a round, a second each.
     seconds = itertools.count()
     monkeypatch.setattr(
         "xdplab.experiment.time", SimpleNamespace(monotonic=lambda: float(next(seconds)))
     )
-    outcome = run_suite(suite, values, on, 60.0, Stop(), lambda _label, _share: None)
+    outcome = run_suite(suite, values, on, time_s, Stop(), lambda _label, _share: None)
     assert on.open_sessions == 0
     results = Results(outcome.results)
     return Measured(outcome, results, suite.tables(results, outcome.notes))

@@ -11,13 +11,16 @@ from xdplab.engines.base import Method
 from xdplab.errors import UsageError
 from xdplab.experiment import Stop, run_suite
 from xdplab.program.shipped import shipped_object
-from xdplab.records import NOT_SUPPORTED
-from xdplab.suites.adjust_head import PUBLISHED_NS, SIZES, SUITE
+from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS
+from xdplab.suites.adjust_head import CLEARS, PUBLISHED_NS, SIZES, SUITE
 from xdplab.suites.base import TWIN, Group, Plan, Results
+from xdplab.suites.table import Figure
 from xdplab.views.text import markdown, org
 
 _NET_PS = {"helper": 7000, "helper+memset-constant": 9000, "helper+clear-words": 12000}
 """Over the empty loop, for every size; plus a picosecond a byte where bytes are cleared."""
+
+_CLOCK_GHZ = 2.5
 
 
 def _costs(method: Method, key: str) -> int:
@@ -70,6 +73,24 @@ def test_a_size_without_a_constant_program_goes_without_that_row() -> None:
         variants = _variants(group)
         assert variants["helper"] == variants["helper+clear-words"] == {7, 14, 150}
         assert variants["helper+memset-constant"] == {14}
+
+
+def test_where_the_data_path_can_clear_the_helper_has_rows_that_do() -> None:
+    on = engine(datapath={"clear_head": tuple(CLEARS.values())})
+    for group in SUITE.plan({"sizes": (6, 7)}, on).groups:
+        variants = _variants(group)
+        assert all(variants[variant] == {6, 7} for variant in CLEARS)
+        subjects = {subject.key: subject for subject in group.subjects}
+        for subject in subjects.values():
+            # Nothing but the helper's own row differs in what lies around its program.
+            variant, _, size = subject.key.rpartition("/")
+            clears = {"clear_head": CLEARS[variant]} if variant in CLEARS else {}
+            assert subject.datapath == clears
+            if clears:
+                helper = subjects[f"helper/{size}"]
+                assert (subject.program, subject.globals) == (helper.program, helper.globals)
+    for group in _plan(6, 7).groups:
+        assert not CLEARS.keys() & _variants(group).keys()
 
 
 def test_a_size_given_twice_is_measured_once() -> None:
@@ -132,15 +153,22 @@ def test_a_size_that_the_kernel_refuses_is_named_with_its_limit(limit: int) -> N
 @pytest.mark.parametrize(
     ("pattern_kept", "says"),
     [
-        (1, "this kernel does not clear the bytes"),
-        (2, "this kernel clears the bytes"),
+        (1, "this kernel does not clear the bytes that it exposes"),
+        (2, "this kernel clears the bytes that it exposes"),
         (3, "neither pattern nor zeros came back"),
         (0, "neither pattern nor zeros came back"),
     ],
 )
 def test_the_probe_says_what_came_back(pattern_kept: int, says: str) -> None:
-    (note,) = SUITE.plan({"sizes": (6,)}, engine(pattern_kept=pattern_kept)).notes
+    on = engine(pattern_kept=pattern_kept)
+    on.name = "kernel"
+    (note,) = SUITE.plan({"sizes": (6,)}, on).notes
     assert says in note
+    # Another engine's answer is no word on the kernel.
+    on.name = "user"
+    (other,) = SUITE.plan({"sizes": (6,)}, on).notes
+    assert says.replace("this kernel", "the user engine's helper pair") in other
+    assert "this kernel" not in other
 
 
 def test_without_the_probe_nothing_is_said_of_it() -> None:
@@ -152,7 +180,21 @@ def test_without_the_probe_nothing_is_said_of_it() -> None:
 
 @pytest.fixture
 def measured(monkeypatch: pytest.MonkeyPatch) -> Measured:
-    return measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs))
+    return measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs, clock_ghz=_CLOCK_GHZ))
+
+
+def test_headings_say_what_each_column_is(measured: Measured) -> None:
+    (table,) = measured.tables
+    assert table.title == "cost of bpf_xdp_adjust_head(ctx, -size), then (ctx, +size)"
+    assert [(column.heading, column.unit) for column in table.columns] == [
+        ("size", "B"),
+        ("program", ""),
+        ("cost", "ns"),
+        ("cost", "cycles"),
+        ("over the helper pair", "ns"),
+        ("whole run", "ns"),
+        ("published run", "ns"),
+    ]
 
 
 def test_the_table_has_every_row_with_its_figures(measured: Measured) -> None:
@@ -160,26 +202,78 @@ def test_the_table_has_every_row_with_its_figures(measured: Measured) -> None:
     expected: list[list[object]] = []
     for size in SIZES:
         before, after = PUBLISHED_NS[size]
-        titles = [str(row.cells[1]) for row in table.rows[:3]]
-        clears = size / 1000
-        expected += [
-            [size, titles[0], 7.0, None, 50.0, 50, f"published {before}"],
-            [None, titles[1], 9 + clears, 2 + clears, 50.0, 50, f"published {after}"],
-            [None, titles[2], 12 + clears, 5 + clears, 50.0, 50, None],
-        ]
+        titles = ("helper pair", "+ clearing, constant memset", "+ clearing, loop of words")
+        costs = (7.0, 9 + size / 1000, 12 + size / 1000)
+        others = (f"published {before}", f"published {after}", None)
+        for number, (title, cost, published) in enumerate(zip(titles, costs, others, strict=True)):
+            first = number == 0
+            cycles = round(cost * _CLOCK_GHZ, 4)
+            over = None if first else round(cost - 7, 4)
+            expected.append([size if first else None, title, cost, cycles, over, 50.0, published])
     assert [shown(row) for row in table.rows] == expected
     assert [row.begins_section for row in table.rows] == [True, False, False] * 4
     assert not any(row.note for row in table.rows)
+    # Cycles stand beside their nanoseconds, whose interval is theirs.
+    assert {cell.bare for row in table.rows if isinstance(cell := row.cells[3], Figure)} == {True}
+    assert {cell.bare for row in table.rows if isinstance(cell := row.cells[2], Figure)} == {False}
+
+
+def test_without_a_clock_the_cycles_are_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    (table,) = measure(monkeypatch, SUITE, defaults(SUITE), engine(_costs)).tables
+    assert {row.cells[3] for row in table.rows} == {None}
+    assert None not in {row.cells[2] for row in table.rows}
+
+
+def test_with_too_few_loads_every_figure_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    on = engine(_costs, clock_ghz=_CLOCK_GHZ)
+    measured = measure(monkeypatch, SUITE, {"sizes": (20,)}, on, time_s=1e-9)
+    assert {result.verdict for result in measured.results.all()} == {TOO_FEW_LOADS}
+    codes = [warning.code for warning in measured.outcome.warnings]
+    # Of both methods, and nothing is said of ratios that two loads give.
+    assert codes == ["too-few-loads"] * 2
+    (table,) = measured.tables
+    for text in (markdown(table), org(table)):
+        rows = [line for line in text.splitlines() if line.startswith("| ") and "(ns)" not in line]
+        # Cost and whole run of three rows, and two of them over the helper pair.
+        assert [row.count("[too few loads]") for row in rows if "---" not in row] == [2, 3, 3]
+        assert "within noise" not in text
 
 
 def test_the_lines_below_it_say_the_same_as_the_results(measured: Measured) -> None:
+    probe, columns, same_run, published, as_printed, *selftest = measured.tables[0].notes
+    assert probe == measured.outcome.notes[0]
+    for part in ("cost: net of an empty loop", "whole run: a program", "loop of words: for a size"):
+        assert part in columns
+    # A pair costs 7 ns and the two pairs in a row 14, over an empty loop of 1.
+    assert same_run == (
+        "In the same run: a turn of the empty loop 1.00 ns, a BPF-to-BPF call 1.50 ns over it, "
+        "a second pair of 6 B right behind the first 7.00 ns, "
+        "the helper pair against itself +0.000 ns."
+    )
+    assert "machine unnamed" in published
+    assert as_printed == "As the selftest prints it, from the kernel's own whole nanoseconds:"
+    assert selftest == [f"run adjust head with size {size} cost 50 ns" for size in SIZES]
+
+
+def test_a_second_pair_is_what_two_cost_over_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    def dearer(method: Method, key: str) -> int:
+        return 17_500 if key == "helper-twice" else _costs(method, key)
+
+    measured = measure(monkeypatch, SUITE, {"sizes": (40, 6)}, engine(dearer))
+    notes = " ".join(measured.tables[0].notes)
+    assert "a second pair of 40 B right behind the first 9.50 ns" in notes
+    # Which is noticed as well: 16.5 are no two times 7.
+    (warning,) = measured.outcome.warnings
+    assert "two of helper 40 in a row cost 2.36 times one" in warning.message
+
+
+def test_what_was_not_measured_is_not_said_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = dict.fromkeys(("helper-twice", "function-call", TWIN, "helper/6"), "not here")
+    measured = measure(monkeypatch, SUITE, {"sizes": (6,)}, engine(_costs, missing))
     notes = measured.tables[0].notes
-    assert notes[0] == measured.outcome.notes[0]
-    assert "a turn of the empty loop costs 1.00 ns" in notes[1]
-    assert "a BPF-to-BPF call 1.50 ns over it" in notes[1]
-    assert "the helper against itself +0.000 ns" in notes[1]
-    lines = [note for note in notes if note.startswith("run adjust head")]
-    assert lines == [f"run adjust head with size {size} cost 50 ns" for size in SIZES]
+    assert "In the same run: a turn of the empty loop 1.00 ns." in notes
+    # No line of the selftest, and no sentence that would introduce one.
+    assert not any("selftest prints" in note or note.startswith("run adjust") for note in notes)
 
 
 def test_what_was_published_is_labelled(measured: Measured) -> None:
@@ -199,6 +293,28 @@ def test_sizes_that_nobody_published_have_no_published_figure(
     (table,) = measured.tables
     assert [shown(row)[0] for row in table.rows] == [7, None, 14, None, None]
     assert {shown(row)[-1] for row in table.rows} == {None}
+    # Then nothing is to be explained of them, either.
+    assert not any("published" in note for note in table.notes)
+
+
+def test_the_published_helper_that_clears_stands_beside_one_that_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def costs(method: Method, key: str) -> int:
+        clears = key.rpartition("/")[0] in CLEARS and method is Method.OPERATION
+        return 10_000 if clears else _costs(method, key)
+
+    on = engine(costs, datapath={"clear_head": tuple(CLEARS.values())})
+    (table,) = measure(monkeypatch, SUITE, {"sizes": (200,)}, on).tables
+    before, after = PUBLISHED_NS[200]
+    rows = [shown(row) for row in table.rows]
+    published = {str(row[1]): row[-1] for row in rows if row[-1] is not None}
+    assert published == {
+        "helper pair": f"published {before}",
+        "helper clears, memset call": f"published {after}",
+    }
+    assert [row[2] for row in rows if "helper clears" in str(row[1])] == [9.0] * len(CLEARS)
+    assert len(rows) == 3 + len(CLEARS)
 
 
 def test_a_row_that_could_not_be_measured_carries_its_note(
