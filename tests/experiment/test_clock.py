@@ -177,7 +177,9 @@ def test_each_group_is_judged_by_its_own_readings(laboratory: Laboratory) -> Non
     def stepped() -> float:
         nonlocal readings
         readings += 1
-        return 2.0 if laboratory.reports[-1][0] == "made, operation method" else 4.0
+        return (
+            2.0 if laboratory.reports[-1][0] == "made, scripted engine, operation method" else 4.0
+        )
 
     costs = {"empty": 1000, "a": 3000, TWIN: 3000, "whole": 40}
     outcome, _ = laboratory.run(measured, constant(costs), core=stepped)

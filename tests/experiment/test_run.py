@@ -300,7 +300,10 @@ def test_progress_is_named_and_grows_to_one(laboratory: Laboratory) -> None:
         suite(operation_group(["a"], share=0.5), packet_group(["a"], share=0.5)),
         constant(_COSTS_NS),
     )
-    for label in ("made, operation method", "made, packet method"):
+    for label in (
+        "made, scripted engine, operation method",
+        "made, scripted engine, packet method",
+    ):
         shares = [share for name, share in laboratory.reports if name == label]
         assert shares == sorted(shares)
         assert (shares[0], shares[-1]) == (0.0, 1.0)
