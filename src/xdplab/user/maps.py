@@ -27,6 +27,7 @@ PERCPU_TYPES = frozenset({5, 6, 10})
 PROG_ARRAY, PERF_EVENT_ARRAY, ARRAY_OF_MAPS, HASH_OF_MAPS, XSKMAP, RINGBUF = 3, 4, 12, 13, 17, 27
 """enum bpf_map_type of those whose entries are not bytes."""
 
+_RDONLY, _WRONLY = 1 << 3, 1 << 4  # BPF_F_RDONLY, BPF_F_WRONLY
 _MAPS_OF_MAPS = frozenset({ARRAY_OF_MAPS, HASH_OF_MAPS})
 
 _ids = itertools.count(1)
@@ -88,11 +89,16 @@ class UserMap:
             raise OSError(errno.EINVAL, f"a key of {len(key)} bytes, not {self.spec.key_size}")
         return key
 
+    def _may(self, forbidden: int, what: str) -> None:
+        if self.spec.flags & forbidden:
+            raise OSError(errno.EPERM, f"the map's flags forbid {what} from outside programs")
+
     def lookup(self, key: bytes, *, cpu: int = 0) -> bytes | None:
         """The value (of a per-CPU map: of one CPU), None where the key is not there.
 
         Of a map of maps the inner map's id, as in the kernel.
         """
+        self._may(_WRONLY, "reading")
         address = command("user_map_find")(self.address, self._key(key))
         if not address:
             return None
@@ -123,6 +129,7 @@ class UserMap:
         self._update(key, data, flags)
 
     def _update(self, key: bytes, data: bytes, flags: int) -> None:
+        self._may(_RDONLY, "writing")
         checked(command("user_map_update")(self.address, self._key(key), data, flags))
 
     def set_program(self, index: int, address: int) -> None:
@@ -144,11 +151,13 @@ class UserMap:
 
     def delete(self, key: bytes) -> None:
         """Remove an entry; ENOENT where the key is not there."""
+        self._may(_RDONLY, "writing")
         checked(command("user_map_delete")(self.address, self._key(key)))
         self._inner.pop(key, None)
 
     def keys(self) -> Iterator[bytes]:
         """Keys in the kernel's order. Entries that come or go meanwhile may be missed."""
+        self._may(_WRONLY, "reading")
         key = None
         room = ctypes.create_string_buffer(max(1, self.spec.key_size))
         while True:
@@ -168,6 +177,7 @@ class UserMap:
 
     def push(self, value: bytes, flags: int = ANY) -> None:
         """Add to a queue, stack or Bloom filter; E2BIG where it is full and flags is not EXIST."""
+        self._may(_RDONLY, "writing")
         if len(value) != self.spec.value_size:
             raise OSError(errno.EINVAL, f"values must have {self.spec.value_size} bytes")
         checked(command("user_map_push")(self.address, value, flags))
