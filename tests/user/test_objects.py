@@ -56,11 +56,15 @@ def plan(spec: ObjectSpec, seed: int, count: int) -> list[tuple[str, Frame, dict
     pick = random.Random(seed)
     # Those of adjust_head differ by a number alone, and compiling thirty takes a while.
     names = [name for name in spec.programs if "constant" not in name or "_20" in name]
-    steps = []
+    steps: list[tuple[str, Frame, dict[str, int]]] = []
     for _ in range(count):
         settings = {"size": pick.choice((0, 1, 6, 14, 40, 128, 210, 300))}
         known = {name: value for name, value in settings.items() if name in spec.globals}
-        steps.append((pick.choice(names), random_frame(pick), known))
+        name = pick.choice(names)
+        # A frame of more than a page has frags, which programs must say that they can take.
+        has_frags = spec.programs[name].section.endswith(".frags") and pick.random() < 0.2
+        frame = Frame(pick.randbytes(pick.choice((3520, 3521, 5000, 9000)))) if has_frags else None
+        steps.append((name, frame or random_frame(pick), known))
     return steps
 
 

@@ -92,7 +92,6 @@ class _Finder:
         function = self._program.functions[index]
         self._leaders.add(function.start)
         waiting = [function.start]
-        seconds: set[int] = set()
         while waiting:
             slot = waiting.pop()
             if slot in self._next:
@@ -104,8 +103,6 @@ class _Finder:
                 )
             insn = self._program.insns[slot]
             _check(self._program, slot, insn)
-            if insn.is_wide:
-                seconds.add(slot + 1)
             self._function[slot] = index
             following = self._following(slot, insn)
             self._next[slot] = following
@@ -114,11 +111,6 @@ class _Finder:
             if is_jump(insn) and jump_target(slot, insn) <= slot:
                 self._loop_heads.add(jump_target(slot, insn))
             waiting.extend(following)
-        for slot in seconds & self._next.keys():
-            raise ObjectError(
-                f"Translating {self._program.place(slot)}: a jump goes into the middle of a "
-                "64-bit load"
-            )
 
     def _following(self, slot: int, insn: Insn) -> tuple[int, ...]:
         if insn.code == isa.JMP | isa.EXIT:
@@ -157,6 +149,8 @@ def _check(program: LinkedProgram, slot: int, insn: Insn) -> None:
 
 def _what_is_wrong(program: LinkedProgram, slot: int, insn: Insn) -> str:
     unknown = f"opcode {insn.code:#04x} is no instruction"
+    if insn.code == 0:
+        return "it is the second half of a 64-bit load, or nothing"
     if insn.dst > 10 or (insn.src > 10):
         return "there is no register above r10"
     match insn.insn_class:
@@ -168,7 +162,7 @@ def _what_is_wrong(program: LinkedProgram, slot: int, insn: Insn) -> str:
         case isa.LD:
             _refuse_legacy(program, slot, insn)
             whole = slot + 1 < len(program.insns) and program.insns[slot + 1].code == 0
-            wrong = "" if insn.is_wide and whole else unknown
+            wrong = _wrong_reference(program, slot) if insn.is_wide and whole else unknown
             writes = insn.dst
         case isa.LDX:
             known = insn.mode == isa.MEM or (insn.mode == isa.MEMSX and insn.size != isa.DW)
@@ -219,10 +213,14 @@ def _wrong_jump(program: LinkedProgram, slot: int, insn: Insn) -> str:
             return "it jumps out of its function"
     if insn.code == isa.JMP | isa.CALL and insn.src and slot not in program.references:
         return "it calls a function that the object does not name"
+    return _wrong_reference(program, slot)
+
+
+def _wrong_reference(program: LinkedProgram, slot: int) -> str:
     reference = program.references.get(slot)
-    starts = {function.start for function in program.functions}
+    starts = {function.start for function in program.functions[1:]}
     if isinstance(reference, FunctionRef) and reference.start not in starts:
-        return "it calls what is no function"
+        return "it refers to what is no subprogram"
     return ""
 
 
