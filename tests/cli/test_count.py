@@ -1,0 +1,110 @@
+"""`xdplab count`: the same digits everywhere, and clear words for what cannot be counted."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import WITHOUT_CAPABILITIES, assert_clean_error, xdplab
+from xdplab.documents import document_from_json
+from xdplab.errors import CompileError
+from xdplab.packets.frame import udp_frame
+from xdplab.program import compile_object
+
+OBJECTS = resources.files("xdplab").joinpath("bpf", "objects")
+PARSER = f"{OBJECTS.joinpath('packet_access.bpf.o')}:parse_ip_load_bytes_2"
+
+SOURCE = """
+#include "xdplab.bpf.h"
+char _license[] SEC("license") = "GPL";
+SEC("xdp") int odd(struct xdp_md *ctx)
+{
+	char *start = frame_data(ctx);
+
+	return start[60] & 1 ? XDP_PASS : XDP_DROP;
+}
+"""
+
+
+def test_counts_are_exact_and_the_same_every_time() -> None:
+    arguments = ("count", PARSER, "--frame", "ipv4:64", "--frame", "qinq:128", "--json", "-")
+    first, second = (json.loads(xdplab(*arguments).stdout) for _ in range(2))
+    assert first["results"] == second["results"]
+    results = document_from_json(first).results
+    (insns,) = [r for r in results if r.metric == "insns"]
+    assert insns.estimate is not None
+    # Two tags are two more loads and their checks; the digits are those of the object's code.
+    assert (insns.estimate.low, insns.estimate.high, insns.estimate.n) == (26, 44, 2)
+    calls = [
+        (r.parameters["helper"], r.estimate.point)
+        for r in results
+        if r.metric == "calls" and r.estimate
+    ]
+    assert calls == [("xdp_load_bytes", 6)]
+    by_line = sum(r.estimate.point for r in results if r.metric == "line_insns" and r.estimate)
+    assert by_line == 26 + 44
+
+
+def test_the_listing_has_sources_and_shares() -> None:
+    result = xdplab("count", PARSER)
+    assert result.returncode == 0, result.stderr
+    for words in ("packet_access.bpf.c", "bpf_xdp_load_bytes(ctx, 0, header", "XDP_DROP", "%"):
+        assert words in result.stdout
+
+
+def test_no_privilege_is_needed() -> None:
+    result = xdplab("count", PARSER, prefix=WITHOUT_CAPABILITIES)
+    assert result.returncode == 0, result.stderr
+
+
+def test_frames_from_captures(tmp_path: Path) -> None:
+    from scapy.utils import PcapWriter
+
+    path = tmp_path / "a.pcap"
+    with PcapWriter(str(path), linktype=1, sync=True) as writer:
+        for size in (64, 200, 1500):
+            writer.write(udp_frame("ipv4", size).data)
+    result = xdplab("count", PARSER, "--pcap", str(path), "--json", "-")
+    (insns,) = [
+        r for r in document_from_json(json.loads(result.stdout)).results if r.metric == "insns"
+    ]
+    assert insns.estimate is not None
+    assert insns.estimate.n == 3
+
+
+def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -> None:
+    """The verifier would refuse it; here the packet is ended before harm is done."""
+    source = tmp_path / "odd.bpf.c"
+    source.write_text(SOURCE)
+    with resources.as_file(resources.files("xdplab") / "bpf") as headers:
+        try:
+            data = compile_object(source, include=[headers])
+        except CompileError as error:
+            pytest.skip(f"no compiler for BPF: {error}")
+    (tmp_path / "odd.bpf.o").write_bytes(data)
+    target = str(tmp_path / "odd.bpf.o")
+    assert xdplab("count", target, "--frame", "ipv4:64").returncode == 0
+    assert_clean_error(
+        xdplab("count", target, "--frame", "ipv4:64", "--frame", "ipv4:50"),
+        *(3, "packet 2", "odd.bpf.c:8", "offset 60 of 50"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("/nowhere.bpf.o",), ("/nowhere.bpf.o",)),
+        ((f"{PARSER}x",), ("parse_ip_load_bytes_2x", "no_touch")),
+        ((PARSER.rpartition(":")[0],), ("11 programs", "Name one")),
+        ((PARSER, "--frame", "ipv4"), ("KIND:BYTES",)),
+        ((PARSER, "--frame", "ipx:64"), ("ipx", "qinq")),
+        ((PARSER, "--frame", "ipv4:20"), ("42",)),
+        ((PARSER, "--pcap", "/nowhere.pcap"), ("/nowhere.pcap",)),
+        (("/etc/passwd",), ("/etc/passwd",)),
+    ],
+)
+def test_usage_errors(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
+    assert_clean_error(xdplab("count", *arguments), 2, *words)
