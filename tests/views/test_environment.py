@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from xdplab.records import Document, Estimate, Result, RunInfo
 from xdplab.views.environment import lines, machine_lines
 
 _FACTS: dict[str, Any] = {
-    "cpu": {"model": "Xeon E5", "logical": 12, "allowed": 2},
+    "cpu": {"model": "Xeon E5", "logical": 12, "allowed": 2, "pinned": 1},
     "clock": {"measured_ghz": 3.5123, "now_mhz": 1200.0},
     "smt": {"active": True},
     "turbo": {"on": False},
@@ -30,7 +31,9 @@ _FACTS: dict[str, Any] = {
 }
 
 
-def _result(resolution: float | None, n: int, metric: str = "cost_ns") -> Result:
+def _result(
+    resolution: float | None, n: int, metric: str = "cost_ns", method: str = "operation"
+) -> Result:
     return Result(
         suite="s",
         engine="kernel",
@@ -38,7 +41,7 @@ def _result(resolution: float | None, n: int, metric: str = "cost_ns") -> Result
         baseline="b",
         parameters={},
         metric=metric,
-        method="operation",
+        method=method,
         estimate=Estimate(1.0, 0.9, 1.1, 0.95, n),
         resolution=resolution,
         verdict="resolved",
@@ -46,7 +49,9 @@ def _result(resolution: float | None, n: int, metric: str = "cost_ns") -> Result
 
 
 def _document(**changes: Any) -> Document:
-    run = RunInfo("id", "2025-01-01T00:00:00Z", 75.0, (), "0", complete=changes.pop("done", True))
+    command = ("xdplab", "run", "--json", "my run.json")
+    complete = changes.pop("done", True)
+    run = RunInfo("id", "2025-01-01T00:00:00Z", 75.0, command, "0.1.0", complete=complete)
     parts = {"environment": _FACTS, "results": (_result(0.0021, 5), _result(0.0102, 9))}
     return Document(run, **{**parts, **changes})
 
@@ -58,15 +63,47 @@ def test_three_lines_and_one_for_each_warning() -> None:
         "governor performance, no virtual machine",
         "Kernel: Linux 6.18.1, x86_64, JIT on, "
         "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, built by clang 22",
-        "Method: engine kernel, method operation, 5 to 9 loads, 95 % intervals, "
-        "resolution 0.01 ns, run took 1 min 15 s",
+        "Run: xdplab 0.1.0, 2025-01-01T00:00:00Z, xdplab run --json 'my run.json', "
+        "engine kernel on CPU 1, operation method (resolution 0.01 ns), 5 to 9 loads, "
+        "95 % intervals, 1 min 15 s",
         "Warning [smt]: SMT is active -> switch it off",
     ]
 
 
 def test_an_interrupted_run_says_so() -> None:
-    method = lines(_document(done=False, results=()))[2]
-    assert method == "Method: nothing was measured, run took 1 min 15 s, interrupted before its end"
+    assert lines(_document(done=False))[2].endswith(", 1 min 15 s, interrupted before its end")
+    assert "interrupted" not in lines(_document())[2]
+
+
+def test_a_run_that_measured_nothing_names_no_engine_and_no_cpu() -> None:
+    missing = replace(_result(None, 5), estimate=None, verdict=records.NOT_SUPPORTED)
+    for results in ((), (missing,)):
+        assert lines(_document(done=False, results=results))[2] == (
+            "Run: xdplab 0.1.0, 2025-01-01T00:00:00Z, xdplab run --json 'my run.json', "
+            "nothing was measured, 1 min 15 s, interrupted before its end"
+        )
+
+
+@pytest.mark.parametrize(("pinned", "says"), [(0, "engine kernel on CPU 0,"), (None, "kernel,")])
+def test_the_cpu_is_named_where_the_run_was_pinned_to_one(pinned: int | None, says: str) -> None:
+    facts = {**_FACTS, "cpu": {**_FACTS["cpu"], "pinned": pinned}}
+    run = lines(_document(environment=facts))[2]
+    assert says in run
+    assert ("CPU" in run) == (pinned is not None)
+
+
+def test_each_method_has_the_resolution_of_its_own() -> None:
+    results = (
+        _result(0.0021, 5),
+        _result(0.3, 5, method="packet"),
+        _result(0.0102, 5),
+        _result(0.2, 5, method="packet"),
+    )
+    run = lines(_document(results=results))[2]
+    assert "operation method (resolution 0.01 ns), packet method (resolution 0.3 ns)," in run
+    # Without a twin nobody knows it.
+    run = lines(_document(results=(_result(None, 5),)))[2]
+    assert "operation method, 5 loads" in run
 
 
 def test_a_clock_that_moved_shows_how_far() -> None:

@@ -115,11 +115,13 @@ def _run(document: records.Document) -> str:
     measured = [result for result in document.results if result.estimate is not None]
     pinned = _part(document.environment, "cpu").get("pinned")
     engine = _listed("engine", [result.engine for result in measured])
+    if engine and pinned is not None:
+        engine += f" on CPU {pinned}"
     parts = [
         f"xdplab {run.xdplab_version}",
         run.started_at,
         shlex.join(run.command),
-        engine if pinned is None else f"{engine} on CPU {pinned}",
+        engine or "nothing was measured",
         *_methods(measured),
         _loads([result.estimate.n for result in measured if result.estimate]),
         _levels([result.estimate.level for result in measured if result.estimate]),
