@@ -17,6 +17,7 @@ _CASES: list[tuple[str, dict[str, Any], str]] = [
     ("turbo", {"turbo": {"on": True, "control": _BOOST}}, f"echo 0 > {_BOOST}"),
     ("smt", {"smt": {"active": True}}, "smt/control"),
     ("virtual-machine", {"virtualisation": {"active": True, "hypervisor": "KVM"}}, "bare metal"),
+    ("virtual-machine", {"virtualisation": {"active": True}}, "or runs in cycles"),
     ("bpf-stats", {"bpf_stats_enabled": True}, "sysctl kernel.bpf_stats_enabled=0"),
     ("jit-off", {"jit": {"enable": 0}}, "net.core.bpf_jit_enable=1"),
     ("jit-hardened", {"jit": {"enable": 1, "harden": 2}}, "net.core.bpf_jit_harden=0"),

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import struct
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,6 +83,57 @@ def test_why_bpf_is_refused(
         features.require_kernel_engine()
     assert reason in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def _command_of(remedy: str) -> list[str]:
+    """The words of the command that a remedy ends with."""
+    sudo, *words = shlex.split(remedy[remedy.index("sudo ") :])
+    assert sudo == "sudo"
+    return words
+
+
+def _called(directory: Path, name: str) -> Path:
+    """A command that may be executed."""
+    path = directory / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("how", ["by its path", "by a relative path", "by its name", "by a link"])
+def test_the_remedy_is_what_was_called_by_its_whole_path_with_its_arguments(
+    refuse: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    directory = tmp_path / "a folder"
+    directory.mkdir()
+    path = _called(directory, "xdplab")
+    (tmp_path / "link").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(directory))
+    called, expected = {
+        "by its path": (str(path), path),
+        "by a relative path": ("a folder/xdplab", path),
+        "by its name": ("xdplab", path),
+        # The link is kept: beside it may lie the Python that it belongs to.
+        "by a link": ("./link", tmp_path / "link"),
+    }[how]
+    monkeypatch.setattr("sys.argv", [called, "run", "--json", "my run.json"])
+    refuse(errno.EPERM)
+    remedy = features.probe("bpf_syscall").remedy
+    assert _command_of(remedy) == [str(expected), "run", "--json", "my run.json"]
+    for capability in ("CAP_BPF", "CAP_NET_ADMIN", "CAP_SYS_ADMIN"):
+        assert capability in remedy
+
+
+def test_called_as_a_module_the_remedy_calls_it_so(
+    refuse: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    module = tmp_path / "__main__.py"
+    module.write_text("")
+    monkeypatch.setattr("sys.argv", [str(module), "run", "adjust-head"])
+    refuse(errno.EPERM)
+    command = _command_of(features.probe("bpf_syscall").remedy)
+    assert command == [sys.executable, "-m", "xdplab", "run", "adjust-head"]
 
 
 def test_what_could_not_be_told_is_tried_again(refuse: Callable[[int, str, str], None]) -> None:

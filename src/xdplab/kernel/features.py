@@ -88,10 +88,10 @@ def _as_root() -> str:
     # sudo looks for commands on a PATH of its own: name what was called, wherever it lies.
     called = shutil.which(sys.argv[0])
     # Not resolved: a link into an environment's bin is what tells Python where it belongs.
-    command = [str(Path.cwd() / called) if called else "xdplab", *sys.argv[1:]]
+    command = [str(Path.cwd() / called)] if called else [sys.executable, "-m", "xdplab"]
     return (
         "run it as root, who has CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: "
-        f"sudo {shlex.join(command)}"
+        f"sudo {shlex.join([*command, *sys.argv[1:]])}"
     )
 
 
