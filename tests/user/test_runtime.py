@@ -10,8 +10,10 @@ import struct
 import time
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,9 +33,10 @@ from xdplab.user.abi import (
     UserState,
 )
 from xdplab.user.buffer import FrameBuffer, frame_bytes
+from xdplab.user.cache import ObjectCache
 from xdplab.user.maps import Record, UserMap
 from xdplab.user.prototypes import HELPERS, KFUNCS, ArgumentKind
-from xdplab.user.runtime import Host, adjust_head_variant, library
+from xdplab.user.runtime import Host, RuntimeLibrary, adjust_head_variant, library
 
 EINVAL, ENOENT, ENOTSUPP = 22, 2, 524
 CALLBACK = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, *[ctypes.c_uint64] * 5)
@@ -546,6 +549,18 @@ def test_shipped_runtime_is_made_of_these_sources() -> None:
     }
     assert record["sources"] == sources, "build again: scripts/test does"
     assert set(record["objects"]) == {"runtime.aarch64.ll", "runtime.x86_64.ll"}
+
+
+def test_machine_code_is_kept_for_the_next_process(tmp_path: Path) -> None:
+    first = RuntimeLibrary(ObjectCache(tmp_path))
+    kept = list(tmp_path.iterdir())
+    assert [one.name.startswith("runtime-") for one in kept] == [True]
+    again = RuntimeLibrary(ObjectCache(tmp_path))
+    assert again.symbols().keys() == first.symbols().keys()
+    assert list(tmp_path.iterdir()) == kept
+    # Symbols are known to LLVM by name: those of the process's own copy, again.
+    for name, address_of_function in library().symbols().items():
+        llvm.add_symbol(name, address_of_function)
 
 
 def test_map_struct_is_the_programs_view() -> None:

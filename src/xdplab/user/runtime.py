@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import os
 import platform
 import time
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdplab.errors import NotPossibleError
 from xdplab.user.abi import ClearHead, Move, UserHost, UserRoute, UserState
+from xdplab.user.cache import ObjectCache
 from xdplab.user.prototypes import HELPERS, KFUNCS, Argument, ArgumentKind, HelperSpec, ReturnKind
 
 if TYPE_CHECKING:
@@ -49,8 +51,13 @@ _TRACE_BYTES = 1 << 16
 def target_machine() -> TargetMachine:
     """LLVM's code generator for this processor, best optimisation, for a JIT.
 
+    For all who emit code; an execution engine takes its machine over and needs one of its own.
     NotPossibleError where the user-space engine has no runtime for this architecture.
     """
+    return _new_target_machine()
+
+
+def _new_target_machine() -> TargetMachine:
     import llvmlite.binding as llvm
 
     architecture()
@@ -103,8 +110,7 @@ def _text() -> str:
 def runtime_module() -> ModuleRef:
     """The runtime as a new LLVM module for this machine, in llvmlite's global context.
 
-    To be linked into a program's module (`program.link_in(module)`), which consumes it; what the
-    program does not call is for the caller to drop (global dead-code elimination).
+    To be linked into a program's module, which consumes it; the caller drops what is not called.
     """
     import llvmlite.binding as llvm
 
@@ -115,13 +121,33 @@ def runtime_module() -> ModuleRef:
     return module
 
 
-class RuntimeLibrary:
-    """The runtime's machine code; made by `library()`, lives as long as the process."""
+def _key() -> str:
+    import llvmlite
+    import llvmlite.binding as llvm
 
-    def __init__(self) -> None:
+    parts = (
+        _text(),
+        llvmlite.__version__,
+        llvm.get_default_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
+    return "runtime-" + hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+class RuntimeLibrary:
+    """The runtime's machine code; made by `library()`, lives as long as the process.
+
+    `cache` keeps it for the next process, in the user's cache folder unless another is given.
+    """
+
+    def __init__(self, cache: ObjectCache | None = None) -> None:
         import llvmlite.binding as llvm
 
-        machine = target_machine()
+        machine = _new_target_machine()
+        # Compiling takes half a second, reading what was compiled once a few milliseconds.
+        self._cache = cache or ObjectCache()
+        key = _key()
         libc = ctypes.CDLL(None)
         for name in _LIBC:
             address = ctypes.cast(getattr(libc, name), ctypes.c_void_p).value
@@ -133,6 +159,9 @@ class RuntimeLibrary:
             if not function.is_declaration and function.linkage.name == "external"
         ]
         self._engine = llvm.create_mcjit_compiler(module, machine)
+        self._engine.set_object_cache(
+            lambda _, data: self._cache.write(key, data), lambda _: self._cache.read(key)
+        )
         self._engine.finalize_object()
         self._addresses = {name: int(self._engine.get_function_address(name)) for name in names}
         for name, address in self._addresses.items():
