@@ -1,8 +1,8 @@
-# Sourced by the commands beside it: sets `root` and `venv`, and gives `set_up`.
+# Sourced by the commands beside it, which set `self` to their own place (not a link to them):
+# sets `root` and `venv`, and gives `set_up`.
 # Plain POSIX sh, for it runs before anything is known of the machine.
 
-# Called through a link, $0 is the link: its target is what lies beside this file.
-root=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")/.." && pwd -P) || exit 3
+root=$(CDPATH='' cd -- "$(dirname -- "$self")/.." && pwd -P) || exit 3
 venv=$root/.venv
 
 # Prints a Python that is new enough and can make environments; explains why there is none.

@@ -28,7 +28,7 @@ ROWS = (
     {"experiment"},
     {"store"},
     {"views"},
-    {"cli", "pytest_plugin"},
+    {"cli", "pytest_plugin", "__main__"},
 )
 
 # Parts that know less than their row allows: what they may import of xdplab.

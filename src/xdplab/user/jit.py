@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-import xdplab
+from xdplab import __version__
 from xdplab.errors import XdplabError
 from xdplab.user import runtime
 from xdplab.user.cache import ObjectCache
@@ -142,7 +142,7 @@ def _key(ir: str, options: Options) -> str:
     import llvmlite.binding as llvm
 
     parts = [
-        xdplab.__version__,
+        __version__,
         llvmlite.__version__,
         llvm.get_host_cpu_name(),
         llvm.get_host_cpu_features().flatten(),
