@@ -18,8 +18,9 @@ from xdplab.program import insn as isa
 from xdplab.program.insn import Insn
 from xdplab.program.spec import MapSpec
 from xdplab.user.abi import Fault
+from xdplab.user.faults import FaultRecord
 from xdplab.user.link import MapRef
-from xdplab.user.machine import FaultRecord, Outcome, UserObject
+from xdplab.user.machine import Outcome, UserObject
 from xdplab.user.options import Mode, Options
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,8 +7,13 @@ from xdplab.packets.frame import Frame
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn
 from xdplab.program.spec import MapSpec
+from xdplab.user.calls import call_effects
 from xdplab.user.flow import find_blocks
-from xdplab.user.flow_types import (
+from xdplab.user.flow_types import analyse
+from xdplab.user.link import LinkedProgram, MapRef
+from xdplab.user.machine import UserObject
+from xdplab.user.options import Mode, Options
+from xdplab.user.pointer_types import (
     Constant,
     Ctx,
     MapValue,
@@ -17,12 +22,7 @@ from xdplab.user.flow_types import (
     PacketEnd,
     Stack,
     Types,
-    analyse,
 )
-from xdplab.user.link import LinkedProgram, MapRef
-from xdplab.user.machine import UserObject
-from xdplab.user.options import Mode, Options
-from xdplab.user.translate_calls import call_effects
 
 MAP = MapSpec("counts", 2, "array", 4, 8, 4)
 

@@ -189,3 +189,13 @@ def test_tail_calls_end_after_33() -> None:
             assert owner.program("first").run(frame).retval == 3
             trail = owner.memory_of("trail").raw
             assert int.from_bytes(trail[20:24], "little") == 33
+
+
+def test_tail_calls_follow_a_program_that_is_placed_anew() -> None:
+    with UserObject(made_object()) as owner:
+        first, third = owner.program("first"), owner.program("third")
+        for _ in range(3):
+            before = third.address
+            third.place_anew()
+            assert third.address != before
+            assert first.run(Frame(b"\2" + bytes(63))).retval == 2

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from xdplab.errors import MissingFeatureError
 from xdplab.program import insn as isa
+from xdplab.user.calls import find_spec
 from xdplab.user.flow import Block
 from xdplab.user.link import FunctionRef, LinkedProgram
-from xdplab.user.translate_calls import find_spec
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,129 +8,31 @@ else is MaybeCtx, and the translation asks at run time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
 
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn, wide_immediate
 from xdplab.user.flow import Block
 from xdplab.user.link import DataRef, FunctionRef, LinkedProgram, MapRef
-
-MASK64 = (1 << 64) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class Ctx:
-    """The context, `offset` bytes into struct xdp_md."""
-
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MaybeCtx:
-    """The context on some path, or anything else."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """`offset` bytes from this function's r10 (0 or below), None where it varies."""
-
-    offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """`offset` bytes from the packet's start, None where it varies or counts from metadata."""
-
-    offset: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class PacketEnd:
-    """The end of the packet's linear part."""
-
-
-@dataclass(frozen=True, slots=True)
-class MapPointer:
-    """A map itself, as helpers take it."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class MapValue:
-    """Somewhere in a value of a map, or NULL."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """`offset` bytes into `size_bytes` bytes that a helper lent, such as a callback's key."""
-
-    size_bytes: int
-    offset: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Data:
-    """Somewhere in a data section."""
-
-    section: str
-
-
-@dataclass(frozen=True, slots=True)
-class Callback:
-    """The function that starts at slot `start`."""
-
-    start: int
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A number that is the same on all paths, 0 to 2**64 - 1."""
-
-    value: int
-
-
-Type = (
-    Ctx
-    | MaybeCtx
-    | Stack
-    | Packet
-    | PacketEnd
-    | MapPointer
-    | MapValue
-    | Memory
-    | Data
-    | Callback
-    | Constant
+from xdplab.user.pointer_types import (
+    MASK64,
+    Callback,
+    CallEffects,
+    Constant,
+    Ctx,
+    Data,
+    MapPointer,
+    MapValue,
+    MaybeCtx,
+    Memory,
+    Packet,
+    PacketEnd,
+    Stack,
+    Type,
+    Types,
+    join,
+    shift,
 )
-Types = tuple[Type | None, ...]
-"""By register, r0 to r10; None is unknown, but never the context."""
-
-
-_CTX_POINTERS: Mapping[int, Type] = {0: Packet(0), 4: PacketEnd(), 8: Packet(None)}
-
-
-@dataclass(frozen=True, slots=True)
-class CallEffect:
-    """What a helper or kfunc does to types, given those of r1 to r5 (by register number).
-
-    `result` is the type of r0. `writes` has, for each argument through which memory may be written,
-    its number and how many bytes at most, None where that is not known.
-    `callback` is the number of the argument that is a function of the program, which then gets
-    `callback_arguments` in r1 to r5.
-    """
-
-    result: Type | None = None
-    writes: tuple[tuple[int, int | None], ...] = ()
-    callback: int | None = None
-    callback_arguments: tuple[Type | None, ...] = (None,) * 5
-
-
-CallEffects = Callable[[int, Insn, Types], CallEffect]
-"""Tells the effect of the helper or kfunc call at a slot."""
 
 
 class _State:
@@ -149,13 +51,13 @@ class _State:
         """Keep what holds in both; whether that changed anything here."""
         changed = False
         for number, mine in enumerate(self.registers):
-            joined = _join(mine, other.registers[number])
+            joined = join(mine, other.registers[number])
             if joined != mine:
                 self.registers[number] = joined
                 changed = True
         for offset in self.slots.keys() | other.slots.keys():
             before = self.slots.get(offset)
-            after = _join(before, other.slots.get(offset))
+            after = join(before, other.slots.get(offset))
             if after != before:
                 changed = True
                 if after is None:
@@ -182,36 +84,7 @@ class _State:
             self.slots[offset] = value
 
 
-def _join(one: Type | None, other: Type | None) -> Type | None:
-    if one == other:
-        return one
-    if isinstance(one, Ctx | MaybeCtx) or isinstance(other, Ctx | MaybeCtx):
-        return MaybeCtx()
-    if isinstance(one, Stack) and isinstance(other, Stack):
-        return Stack(None)
-    if isinstance(one, Packet) and isinstance(other, Packet):
-        return Packet(None)
-    return None
-
-
-def _shift(type: Type | None, distance: int | None) -> Type | None:
-    """`type` after adding `distance`, None for a number that is not known."""
-    match type:
-        case Ctx(offset):
-            return Ctx(offset + distance) if distance is not None else MaybeCtx()
-        case Memory(size_bytes, offset):
-            return Memory(size_bytes, offset + distance) if distance is not None else None
-        case Stack(offset) | Packet(offset):
-            known = distance is not None and offset is not None
-            return replace(type, offset=offset + distance if known else None)  # type: ignore[operator]
-        case PacketEnd():
-            return Packet(None)
-        case Constant(value):
-            return Constant((value + distance) & MASK64) if distance is not None else None
-        case MapValue() | Data() | MaybeCtx():
-            return type
-        case _:
-            return None
+_CTX_POINTERS: Mapping[int, Type] = {0: Packet(0), 4: PacketEnd(), 8: Packet(None)}
 
 
 def analyse(
@@ -407,20 +280,20 @@ def _alu(insn: Insn, registers: list[Type | None]) -> Type | None:
             return _add(target, source)
         case isa.SUB if wide:
             if isinstance(source, Constant):
-                return _shift(target, -_signed(source.value))
-            return _shift(target, None) if source is None else None
+                return shift(target, -_signed(source.value))
+            return shift(target, None) if source is None else None
         case _:
             return None
 
 
 def _add(one: Type | None, other: Type | None) -> Type | None:
     if isinstance(other, Constant):
-        return _shift(one, _signed(other.value))
+        return shift(one, _signed(other.value))
     if isinstance(one, Constant):
-        return _shift(other, _signed(one.value))
+        return shift(other, _signed(one.value))
     if other is None:
-        return _shift(one, None)
-    return _shift(other, None) if one is None else None
+        return shift(one, None)
+    return shift(other, None) if one is None else None
 
 
 def _signed(value: int) -> int:

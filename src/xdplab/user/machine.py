@@ -13,18 +13,19 @@ from types import TracebackType
 
 from xdplab.errors import MissingFeatureError, UsageError
 from xdplab.packets.frame import Frame
-from xdplab.program.spec import GlobalSpec, LineInfo, MapSpec, ObjectSpec
+from xdplab.program.spec import GlobalSpec, MapSpec, ObjectSpec
 from xdplab.user import runtime
 from xdplab.user.abi import Fault, UserFrame, UserJob, UserState
 from xdplab.user.buffer import FrameBuffer, frame_bytes
 from xdplab.user.cache import ObjectCache
+from xdplab.user.calls import find_spec
 from xdplab.user.counts import Counts
+from xdplab.user.faults import FaultRecord
 from xdplab.user.jit import LoadedCode, compile_ir
 from xdplab.user.link import LinkedProgram, link
 from xdplab.user.maps import PROG_ARRAY, UserMap
 from xdplab.user.options import Options
 from xdplab.user.translate import COUNTS, Translation, map_symbol, section_symbol, translate
-from xdplab.user.translate_calls import find_spec
 from xdplab.user.translate_support import FAULTED, MAPS, REGIONS
 
 BUDGET = 10_000_000
@@ -36,59 +37,6 @@ LOOPBACK_IFINDEX = 1
 
 _RDONLY_PROG = 1 << 7
 _TABLE_ENTRIES = 4096
-
-_FAULT_TEXTS: Mapping[Fault, str] = {
-    Fault.PACKET: "outside of the packet's linear part",
-    Fault.STACK: "outside of the stack",
-    Fault.MAP_VALUE: "outside of a map's value",
-    Fault.DATA: "outside of its data section, or to read-only data",
-    Fault.CTX: "outside of the context",
-    Fault.NULL: "at a null pointer",
-    Fault.OTHER: "outside of all memory that it may use",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FaultRecord:
-    """Why a checked or counted program was ended; its retval is then XDP_ABORTED.
-
-    `program` is the one that was running (behind tail calls: another than was called), `slot` the
-    instruction slot in it linked, `place` both in words with the source line, `line` that of the
-    object if it has any. `address` and `size_bytes` are what was accessed, `low` and `high`
-    (excluded) where it should have been, 0 where that is not one range. `helper` names the helper
-    or kfunc that was called, "" if the program itself accessed memory.
-    """
-
-    kind: Fault
-    program: str
-    slot: int
-    place: str
-    line: LineInfo | None
-    address: int
-    size_bytes: int
-    low: int
-    high: int
-    helper: str
-
-    @property
-    def message(self) -> str:
-        """One line that says what happened where."""
-        by = f"{self.helper} was given" if self.helper else "accessed"
-        match self.kind:
-            case Fault.BUDGET:
-                what = "its instruction budget is spent"
-            case Fault.DEPTH:
-                what = "too many calls are open"
-            case Fault.HELPER:
-                what = f"{self.helper or 'a helper'} was given what it cannot take"
-            case kind:
-                what = f"{by} {self.size_bytes} bytes {_FAULT_TEXTS[kind]}{self._distance()}"
-        return f"{self.place}: {what}"
-
-    def _distance(self) -> str:
-        if self.low >= self.high:
-            return ""
-        return f" (at offset {self.address - self.low} of {self.high - self.low} bytes)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +81,7 @@ class UserObject:
         self.frame = UserFrame(ingress_ifindex=LOOPBACK_IFINDEX, state=ctypes.addressof(self.state))
         self._run_one = runtime.library().function("user_run_one", ctypes.c_uint64, ctypes.c_void_p)
         self._programs: dict[str, UserProgram] = {}
+        self._slots: dict[tuple[str, int], str] = {}
         self._sections = {name: _Section(data) for name, data in spec.sections.items()}
         for name, value in (constants or {}).items():
             ctypes.memmove(
@@ -222,6 +171,13 @@ class UserObject:
         if table is None or table.spec.type != PROG_ARRAY or index >= table.spec.max_entries:
             raise UsageError(f"{self.spec.name} has no prog array {map_name!r} with slot {index}")
         table.set_program(index, self.program(program).address)
+        self._slots[map_name, index] = program
+
+    def follow(self, program: str) -> None:
+        """Put the present address of a program into the prog arrays that have it."""
+        for (map_name, index), name in self._slots.items():
+            if name == program:
+                self.set_program(map_name, index, program)
 
     def memory_of(self, name: str) -> ctypes.Array[ctypes.c_char]:
         """A global variable's bytes, shared with the programs; of use while the object is there."""
@@ -338,11 +294,9 @@ class UserProgram:
         return self._code.address
 
     def place_anew(self) -> None:
-        """Load the code once more, somewhere else; `address` changes, the old one is gone.
-
-        Prog arrays keep the old address: set them again.
-        """
+        """Load the code once more, somewhere else; prog arrays follow, and the old code goes."""
         self._code = LoadedCode(self._data, self._symbols)
+        self._owner.follow(self.name)
 
     def run(
         self,

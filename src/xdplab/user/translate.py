@@ -18,13 +18,15 @@ from xdplab.program import insn as isa
 from xdplab.program.insn import Insn, wide_immediate
 from xdplab.program.spec import ObjectSpec
 from xdplab.user.abi import Fault, UserFrame, UserState
+from xdplab.user.calls import call_effects
 from xdplab.user.flow import Block, find_blocks, is_jump, is_tail_call
-from xdplab.user.flow_types import Types, analyse
+from xdplab.user.flow_types import analyse
 from xdplab.user.link import DataRef, ExternRef, FunctionRef, LinkedProgram, MapRef
 from xdplab.user.options import Options
+from xdplab.user.pointer_types import Types
 from xdplab.user.prototypes import HELPERS, KFUNCS
 from xdplab.user.translate_alu import emit_alu, emit_condition
-from xdplab.user.translate_calls import call_effects, emit_call, emit_tail_call
+from xdplab.user.translate_calls import emit_call, emit_tail_call
 from xdplab.user.translate_ir import (
     FRAME,
     METADATA,
@@ -33,7 +35,8 @@ from xdplab.user.translate_ir import (
     STATE,
     Emitter,
 )
-from xdplab.user.translate_memory import Scope, Symbols, emit_load, emit_store
+from xdplab.user.translate_memory import emit_load, emit_store
+from xdplab.user.translate_scope import Scope, Symbols
 from xdplab.user.translate_support import FRAMES, support
 
 ENTRY = "program"

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from xdplab.errors import NotPossibleError, ObjectError
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn
-from xdplab.user.abi import Fault, UserFrame, UserMapStruct
-from xdplab.user.flow_types import (
+from xdplab.user.abi import Fault, UserFrame
+from xdplab.user.pointer_types import (
     Ctx,
-    Data,
-    MapValue,
     MaybeCtx,
     Memory,
-    Packet,
-    PacketEnd,
     Stack,
-    Type,
-    Types,
 )
-from xdplab.user.link import LinkedProgram
-from xdplab.user.options import Options
-from xdplab.user.translate_ir import FRAME, MEMORY, STACK_BYTES, Emitter
+from xdplab.user.translate_checks import check, stack_bounds
+from xdplab.user.translate_ir import FRAME, STACK_BYTES
+from xdplab.user.translate_scope import Scope
 
 CTX_POINTERS: Mapping[int, int] = {
     0: UserFrame.data.offset,
@@ -46,72 +39,6 @@ _ATOMICS: Mapping[int, str] = {
     isa.XOR: "xor",
     isa.XCHG & ~isa.FETCH: "xchg",
 }
-
-
-@dataclass(slots=True)
-class Symbols:
-    """Names outside the program that its code refers to."""
-
-    maps: set[str] = field(default_factory=set)
-    sections: set[str] = field(default_factory=set)
-    functions: set[str] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Scope:
-    """One function under translation; `slot` is the instruction's, `types` before it by slot.
-
-    `section_bytes` has the size of each data section of the object.
-    """
-
-    program: LinkedProgram
-    options: Options
-    emitter: Emitter
-    types: Mapping[int, Types]
-    section_bytes: Mapping[str, int]
-    symbols: Symbols
-    is_entry: bool
-    slot: int = 0
-
-    def type_of(self, register: int) -> Type | None:
-        """The type of a register before the present instruction."""
-        return self.types[self.slot][register]
-
-    def map_symbol(self, name: str) -> str:
-        """The symbol of a map's struct user_map."""
-        self.symbols.maps.add(name)
-        return f'@"map:{name}"'
-
-    def section_symbol(self, name: str) -> str:
-        """The symbol of a data section's bytes."""
-        self.symbols.sections.add(name)
-        return f'@"data:{name}"'
-
-    def fail(
-        self, kind: Fault, address: str = "0", size: str = "0", low: str = "0", high: str = "0"
-    ) -> None:
-        """Note a fault and leave the function; ends the block."""
-        numbers = ", ".join(f"i64 {number}" for number in (address, size, low, high))
-        self.emitter.do(
-            f"call void @fault(ptr %state, i32 {kind.value}, i32 {self.slot}, {numbers})"
-        )
-        self.emitter.do("br label %out")
-
-    def require(
-        self,
-        condition: str,
-        kind: Fault,
-        address: str = "0",
-        size: str = "0",
-        low: str = "0",
-        high: str = "0",
-    ) -> None:
-        """Go on where `condition` (i1) holds; else fail."""
-        fine, wrong = self.emitter.new_label("fine"), self.emitter.new_label("wrong")
-        self.emitter.branch(condition, fine, wrong, likely=True)
-        self.emitter.begin(wrong)
-        self.fail(kind, address, size, low, high)
-        self.emitter.begin(fine)
 
 
 def emit_load(scope: Scope, insn: Insn) -> None:
@@ -243,7 +170,7 @@ def address(
     if isinstance(kind, Stack) and kind.offset is not None:
         start = kind.offset + offset
         if not -STACK_BYTES <= start <= -size and scope.options.checks:
-            low, high = _stack_bounds(emitter)
+            low, high = stack_bounds(emitter)
             wrong = emitter.value(f"add i64 {high}, {start}")
             scope.fail(Fault.STACK, wrong, str(size), low, high)
             emitter.begin(emitter.new_label("unreached"))
@@ -267,83 +194,3 @@ def address(
             odd = emitter.value(f"and i64 {where}, {size - 1}")
             scope.require(emitter.value(f"icmp eq i64 {odd}, 0"), Fault.OTHER, where, str(size))
     return emitter.value(f"inttoptr i64 {where} to ptr")
-
-
-def _stack_bounds(emitter: Emitter) -> tuple[str, str]:
-    high = emitter.value("ptrtoint ptr %top to i64")
-    return emitter.value(f"sub i64 {high}, {STACK_BYTES}"), high
-
-
-def check(scope: Scope, kind: Type | None, where: str, size: str, writes: bool) -> None:
-    """Fail unless `size` bytes (i64) at `where` (i64) are memory of `kind`'s that may be used."""
-    emitter = scope.emitter
-    match kind:
-        case Packet() | PacketEnd():
-            data, meta, high = (
-                emitter.load_field("%frame", at, 64, FRAME) for at in CTX_POINTERS_IN_ORDER
-            )
-            low = emitter.value(f"call i64 @llvm.umin.i64(i64 {data}, i64 {meta})")
-            _inside(scope, Fault.PACKET, where, size, low, high)
-        case Stack():
-            low, high = _stack_bounds(emitter)
-            _inside(scope, Fault.STACK, where, size, low, high)
-        case Data(section):
-            low = emitter.value(f"ptrtoint ptr {scope.section_symbol(section)} to i64")
-            high = emitter.value(f"add i64 {low}, {scope.section_bytes[section]}")
-            if writes and section.startswith(".rodata"):
-                scope.fail(Fault.DATA, where, size, low, high)
-                emitter.begin(emitter.new_label("unreached"))
-            _inside(scope, Fault.DATA, where, size, low, high)
-        case Memory(size_bytes, offset):
-            end = emitter.value(f"add i64 {size}, {offset}")
-            low = emitter.value(f"sub i64 {where}, {offset}")
-            high = emitter.value(f"add i64 {low}, {size_bytes}")
-            fits = emitter.value(f"icmp ule i64 {end}, {size_bytes}")
-            starts = emitter.value(f"icmp ule i64 {offset}, {end}")
-            fine = emitter.value(f"and i1 {fits}, {starts}")
-            scope.require(fine, Fault.OTHER, where, size, low, high)
-        case MapValue(name):
-            _inside_value(scope, scope.map_symbol(name), where, size)
-        case _:
-            writes_text = "true" if writes else "false"
-            found = emitter.value(
-                f"call i1 @search(ptr %frame, i64 {where}, i64 {size}, i1 {writes_text})"
-            )
-            scope.require(found, Fault.OTHER, where, size)
-
-
-CTX_POINTERS_IN_ORDER = (
-    UserFrame.data.offset,
-    UserFrame.data_meta.offset,
-    UserFrame.data_end.offset,
-)
-
-
-def _inside(scope: Scope, kind: Fault, where: str, size: str, low: str, high: str) -> None:
-    arguments = ", ".join(f"i64 {number}" for number in (where, size, low, high))
-    fits = scope.emitter.value(f"call i1 @inside({arguments})")
-    scope.require(fits, kind, where, size, low, high)
-
-
-def _inside_value(scope: Scope, symbol: str, where: str, size: str) -> None:
-    """Inside one value where the map is an array, else inside the memory of all its values."""
-    emitter = scope.emitter
-    low = emitter.load_field(symbol, UserMapStruct.values.offset, 64, MEMORY)
-    whole = emitter.load_field(symbol, UserMapStruct.values_bytes.offset, 64, MEMORY)
-    high = emitter.value(f"add i64 {low}, {whole}")
-    _inside(scope, Fault.MAP_VALUE, where, size, low, high)
-    stride = emitter.load_field(symbol, UserMapStruct.value_stride.offset, 64, MEMORY)
-    narrow = emitter.load_field(symbol, UserMapStruct.value_bytes.offset, 32, MEMORY)
-    value_bytes = emitter.value(f"zext i32 {narrow} to i64")
-    # Types without a stride (0) keep keys and links between their values.
-    has_stride = emitter.value(f"icmp ne i64 {stride}, 0")
-    divisor = emitter.value(f"select i1 {has_stride}, i64 {stride}, i64 1")
-    ahead = emitter.value(f"sub i64 {where}, {low}")
-    inside = emitter.value(f"urem i64 {ahead}, {divisor}")
-    end = emitter.value(f"add i64 {inside}, {size}")
-    fits = emitter.value(f"icmp ule i64 {end}, {value_bytes}")
-    no_stride = emitter.value(f"xor i1 {has_stride}, true")
-    start = emitter.value(f"sub i64 {where}, {inside}")
-    value_end = emitter.value(f"add i64 {start}, {value_bytes}")
-    fine = emitter.value(f"or i1 {fits}, {no_stride}")
-    scope.require(fine, Fault.MAP_VALUE, where, size, start, value_end)

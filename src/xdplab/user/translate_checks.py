@@ -1,0 +1,86 @@
+"""Checks of addresses to LLVM IR: is this memory of that kind, and may it be used?"""
+
+from __future__ import annotations
+
+from xdplab.user.abi import Fault, UserFrame, UserMapStruct
+from xdplab.user.pointer_types import Data, MapValue, Memory, Packet, PacketEnd, Stack, Type
+from xdplab.user.translate_ir import FRAME, MEMORY, STACK_BYTES, Emitter
+from xdplab.user.translate_scope import Scope
+
+_BOUNDS = (
+    UserFrame.data.offset,
+    UserFrame.data_meta.offset,
+    UserFrame.data_end.offset,
+)
+
+
+def stack_bounds(emitter: Emitter) -> tuple[str, str]:
+    """Start and end of the function's stack as i64."""
+    high = emitter.value("ptrtoint ptr %top to i64")
+    return emitter.value(f"sub i64 {high}, {STACK_BYTES}"), high
+
+
+def check(scope: Scope, kind: Type | None, where: str, size: str, writes: bool) -> None:
+    """Fail unless `size` bytes (i64) at `where` (i64) are memory of `kind`'s that may be used."""
+    emitter = scope.emitter
+    match kind:
+        case Packet() | PacketEnd():
+            data, meta, high = (emitter.load_field("%frame", at, 64, FRAME) for at in _BOUNDS)
+            low = emitter.value(f"call i64 @llvm.umin.i64(i64 {data}, i64 {meta})")
+            _inside(scope, Fault.PACKET, where, size, low, high)
+        case Stack():
+            low, high = stack_bounds(emitter)
+            _inside(scope, Fault.STACK, where, size, low, high)
+        case Data(section):
+            low = emitter.value(f"ptrtoint ptr {scope.section_symbol(section)} to i64")
+            high = emitter.value(f"add i64 {low}, {scope.section_bytes[section]}")
+            if writes and section.startswith(".rodata"):
+                scope.fail(Fault.DATA, where, size, low, high)
+                emitter.begin(emitter.new_label("unreached"))
+            _inside(scope, Fault.DATA, where, size, low, high)
+        case Memory(size_bytes, offset):
+            end = emitter.value(f"add i64 {size}, {offset}")
+            low = emitter.value(f"sub i64 {where}, {offset}")
+            high = emitter.value(f"add i64 {low}, {size_bytes}")
+            fits = emitter.value(f"icmp ule i64 {end}, {size_bytes}")
+            starts = emitter.value(f"icmp ule i64 {offset}, {end}")
+            fine = emitter.value(f"and i1 {fits}, {starts}")
+            scope.require(fine, Fault.OTHER, where, size, low, high)
+        case MapValue(name):
+            _inside_value(scope, scope.map_symbol(name), where, size)
+        case _:
+            writes_text = "true" if writes else "false"
+            found = emitter.value(
+                f"call i1 @search(ptr %frame, i64 {where}, i64 {size}, i1 {writes_text})"
+            )
+            scope.require(found, Fault.OTHER, where, size)
+
+
+def _inside(scope: Scope, kind: Fault, where: str, size: str, low: str, high: str) -> None:
+    arguments = ", ".join(f"i64 {number}" for number in (where, size, low, high))
+    fits = scope.emitter.value(f"call i1 @inside({arguments})")
+    scope.require(fits, kind, where, size, low, high)
+
+
+def _inside_value(scope: Scope, symbol: str, where: str, size: str) -> None:
+    """Inside one value where the map is an array, else inside the memory of all its values."""
+    emitter = scope.emitter
+    low = emitter.load_field(symbol, UserMapStruct.values.offset, 64, MEMORY)
+    whole = emitter.load_field(symbol, UserMapStruct.values_bytes.offset, 64, MEMORY)
+    high = emitter.value(f"add i64 {low}, {whole}")
+    _inside(scope, Fault.MAP_VALUE, where, size, low, high)
+    stride = emitter.load_field(symbol, UserMapStruct.value_stride.offset, 64, MEMORY)
+    narrow = emitter.load_field(symbol, UserMapStruct.value_bytes.offset, 32, MEMORY)
+    value_bytes = emitter.value(f"zext i32 {narrow} to i64")
+    # Types without a stride (0) keep keys and links between their values.
+    has_stride = emitter.value(f"icmp ne i64 {stride}, 0")
+    divisor = emitter.value(f"select i1 {has_stride}, i64 {stride}, i64 1")
+    ahead = emitter.value(f"sub i64 {where}, {low}")
+    inside = emitter.value(f"urem i64 {ahead}, {divisor}")
+    end = emitter.value(f"add i64 {inside}, {size}")
+    fits = emitter.value(f"icmp ule i64 {end}, {value_bytes}")
+    no_stride = emitter.value(f"xor i1 {has_stride}, true")
+    start = emitter.value(f"sub i64 {where}, {inside}")
+    value_end = emitter.value(f"add i64 {start}, {value_bytes}")
+    fine = emitter.value(f"or i1 {fits}, {no_stride}")
+    scope.require(fine, Fault.MAP_VALUE, where, size, start, value_end)
