@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import signal
 import subprocess
 import sys
 import tomllib
@@ -30,6 +31,8 @@ LOG = VENV / "xdplab-setup.log"
 def main(arguments: list[str]) -> int:
     """Exit code: 0 current, 1 not current (with --current), 3 not possible, 130 interrupted."""
     profile = arguments[-1]
+    # As an exception, so that what runs for us (pip) is ended and not left behind.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     if arguments[0] == "--current":
         return 0 if _is_current(profile) else 1
     try:

@@ -4,6 +4,8 @@
 
 root=$(CDPATH='' cd -- "$(dirname -- "$self")/.." && pwd -P) || exit 3
 venv=$root/.venv
+# A folder's name may hold letters that the locale's encoding has not.
+export PYTHONUTF8=1
 
 # Prints a Python that is new enough and can make environments; explains why there is none.
 find_python() {
@@ -32,5 +34,5 @@ set_up() {
         return 0
     fi
     python=$(find_python) || exit 3
-    "$python" -I "$root/scripts/environment.py" "$1" || exit 3
+    "$python" -I -X utf8 "$root/scripts/environment.py" "$1" || exit $?
 }

@@ -97,9 +97,11 @@ def document_from_json(data: object) -> Document:
     """Read a result document back; UsageError names the part that is not as it should be."""
     root = _Fields(data, "")
     schema = root.get("schema")
-    if schema != SCHEMA:
+    if type(schema) is not int or schema != SCHEMA:
+        # Shortened: whoever wrote it may have written a book.
+        shown = repr(schema)[:20] if isinstance(schema, str | int) else type(schema).__name__
         raise UsageError(
-            f"the document has schema {schema!r}; this xdplab reads {SCHEMA}. "
+            f"the document has schema {shown}; this xdplab reads {SCHEMA}. "
             "Was it made by a newer version, or is it no result document?"
         )
     run = root.fields("run")

@@ -31,6 +31,12 @@ _FULL_ROUNDS = 12
 an interval will be is itself a matter of luck."""
 
 _FEWEST_ROUNDS = 2
+_MOST_TRIALS = 2000
+"""Trials of a measure after which no more are taken: another thousand would sharpen nothing that
+the next run does not shift, and samples must fit into memory."""
+
+_SIGNALS_THAT_END = 3
+
 _STRETCH = 1.5
 """How far beyond its time a group may go to reach the trials that an interval needs."""
 
@@ -41,23 +47,31 @@ Progress = Callable[[str, float], None]
 
 
 class Stop:
-    """Whether SIGINT or SIGTERM asked to end: a handler sets it, it is looked at between quads."""
+    """Whether a signal asked to end: a handler sets it, it is looked at between quads."""
 
     def __init__(self) -> None:
         self.asked = False
+        self._count = 0
 
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
-        """Let signals set this flag instead of raising; a second one ends the process as usual."""
+        """Let SIGINT, SIGTERM and SIGHUP set this flag instead of ending the process.
+
+        A second one changes nothing, for what was measured takes a moment to be estimated and
+        written, and impatience must not cost it; a third one raises KeyboardInterrupt. Signals
+        that the caller had ignored (nohup, a script's background job) stay so.
+        """
         previous: dict[signal.Signals, Any] = {}
 
-        def ask(number: int, _frame: FrameType | None) -> None:
+        def ask(_number: int, _frame: FrameType | None) -> None:
             self.asked = True
-            signal.signal(number, previous[signal.Signals(number)])
+            self._count += 1
+            if self._count >= _SIGNALS_THAT_END:
+                raise KeyboardInterrupt
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            previous[number] = signal.getsignal(number)
-            signal.signal(number, ask)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                previous[number] = signal.signal(number, ask)
         try:
             yield self
         finally:
@@ -82,12 +96,16 @@ class _Record:
 
 @dataclass(frozen=True, slots=True)
 class SuiteOutcome:
-    """What a suite's run gave: results in the plan's order, what was noticed, plan notes."""
+    """What a suite's run gave: results in the plan's order, what was noticed, plan notes.
+
+    `error` is what ended it in the middle; the results are then those of the trials before.
+    """
 
     results: tuple[Result, ...]
     warnings: tuple[Warning, ...]
     notes: tuple[str, ...]
     clock_ghz: tuple[float, ...]
+    error: Exception | None = None
 
 
 def run_suite(
@@ -107,31 +125,51 @@ def run_suite(
     results: list[Result] = []
     warnings: list[Warning] = []
     clock_ghz: list[float] = []
+    error: Exception | None = None
     for group in plan.groups:
         label = f"{suite.name}, {engine.name} engine, {group.method.value} method"
-        records, missing = _measure(engine, group, time_s * group.share, stop, progress, label)
-        found = _results(suite, engine, group, records, missing)
+        taken = _Taken()
+        try:
+            _measure(taken, engine, group, time_s * group.share, stop, progress, label)
+        except Exception as raised:
+            # Whatever it is, the trials before it are worth as much as they were.
+            if not any(record.points for record in taken.records) and not results:
+                raise
+            error = raised
+        found = _results(suite, engine, group, taken)
         results += found
         warnings += noticed(found, group.doubles)
-        clock_ghz += [t.clock_ghz for r in records for t in r.trials if t.clock_ghz is not None]
-        if stop.asked:
+        clock_ghz += [
+            t.clock_ghz for r in taken.records for t in r.trials if t.clock_ghz is not None
+        ]
+        if stop.asked or error is not None:
             break
-    return SuiteOutcome(tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz))
+    return SuiteOutcome(tuple(results), tuple(warnings), tuple(plan.notes), tuple(clock_ghz), error)
+
+
+@dataclass(slots=True)
+class _Taken:
+    """What a group's measuring has so far; it outlives whatever ends it."""
+
+    records: list[_Record] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
 
 
 def _measure(
+    taken: _Taken,
     engine: Engine,
     group: Group,
     time_s: float,
     stop: Stop,
     progress: Progress,
     label: str,
-) -> tuple[list[_Record], dict[str, str]]:
+) -> None:
     start = time.monotonic()
     shuffler = random.Random(_SEED)
     progress(label, 0.0)
     with engine.open(group.subjects, group.method) as session:
-        records = [
+        taken.missing.update(session.missing)
+        taken.records += [
             _Record(measure)
             for measure in group.measures
             if measure.subject not in session.missing
@@ -139,20 +177,20 @@ def _measure(
         ]
         rounds = 0
         round_s = 0.0
-        while records and not stop.asked:
+        while not stop.asked:
+            wanting = [record for record in taken.records if len(record.points) < _MOST_TRIALS]
             spent_s = time.monotonic() - start
             # A little more time is better spent than a run without a single interval.
             allowed_s = time_s if rounds >= estimates.MINIMUM_TRIALS else _STRETCH * time_s
-            if rounds >= _FEWEST_ROUNDS and spent_s + round_s > allowed_s:
+            if not wanting or (rounds >= _FEWEST_ROUNDS and spent_s + round_s > allowed_s):
                 break
             progress(label, min(1.0, spent_s / time_s))
-            chosen = list(records) if rounds < _FULL_ROUNDS else _widest(records)
+            chosen = wanting if rounds < _FULL_ROUNDS else _widest(wanting)
             shuffler.shuffle(chosen)
             _round(session, group, chosen, stop, shuffler)
             rounds += 1
             round_s = time.monotonic() - start - spent_s
         progress(label, 1.0)
-        return records, dict(session.missing)
 
 
 def _widest(records: Sequence[_Record]) -> list[_Record]:
@@ -259,11 +297,10 @@ def _results(
     suite: Suite,
     engine: Engine,
     group: Group,
-    records: Sequence[_Record],
-    missing: dict[str, str],
+    taken: _Taken,
 ) -> list[Result]:
-    by_measure = {id(record.measure): record for record in records}
-    twins = [record for record in records if record.measure.variant == TWIN and record.points]
+    by_measure = {id(record.measure): record for record in taken.records}
+    twins = [record for record in taken.records if record.measure.variant == TWIN and record.points]
     resolution = max((estimates.resolution(_estimate(record)) for record in twins), default=None)
     if resolution == float("inf"):
         resolution = None
@@ -272,7 +309,9 @@ def _results(
         record = by_measure.get(id(measure))
         note, figure, verdict = "", None, NOT_SUPPORTED
         if record is None:
-            note = missing.get(measure.subject) or missing.get(measure.against or "", "")
+            note = taken.missing.get(measure.subject, "") or taken.missing.get(
+                measure.against or "", ""
+            )
         elif not record.points:
             note, verdict = "stopped before it was measured", WITHIN_NOISE
         else:

@@ -32,25 +32,34 @@ def test_the_first_signal_asks_and_raises_nothing(number: signal.Signals) -> Non
         assert stop.asked
 
 
-def test_the_second_sigint_raises() -> None:
+def test_an_impatient_second_signal_costs_nothing_and_a_third_ends() -> None:
     with Stop().on_signals() as stop:
+        signal.raise_signal(signal.SIGINT)
+        # What was measured is being estimated and written now.
         signal.raise_signal(signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
         assert stop.asked
 
 
-def test_the_second_sigterm_ends_the_process() -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_lost_terminal_is_like_ctrl_c_unless_it_was_ignored(name: str) -> None:
     code = (
-        "import signal; from xdplab.experiment import Stop\n"
+        "import signal, sys; from xdplab.experiment import Stop\n"
+        f"number = signal.{name}\n"
+        "if len(sys.argv) > 1: signal.signal(number, signal.SIG_IGN)\n"
         "with Stop().on_signals() as stop:\n"
-        "    signal.raise_signal(signal.SIGTERM); print(stop.asked, flush=True)\n"
-        "    signal.raise_signal(signal.SIGTERM); print('still here')\n"
+        "    signal.raise_signal(number); print(stop.asked)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
-    )
-    assert (done.returncode, done.stdout) == (-signal.SIGTERM, "True\n")
+    for ignored, asked in (([], "True"), (["ignored"], "False")):
+        done = subprocess.run(
+            [sys.executable, "-c", code, *ignored],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout.strip()) == (0, asked)
 
 
 def _ended(error: type[BaseException] | None, signals: int) -> None:

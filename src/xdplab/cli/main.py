@@ -61,12 +61,16 @@ def main(arguments: list[str] | None = None) -> Any:
         error.show()
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("xdplab: ended by Ctrl-C; nothing was measured", err=True)
+        click.echo("xdplab: ended by Ctrl-C before it was done", err=True)
         status = 130
     except BrokenPipeError:
-        # The reader of our output went away (| head): there is nobody left to tell.
+        # The reader of our output went away (| head): there is nobody left to tell. A stderr that
+        # goes away is borne where it is written to.
         _silence_stdout()
         status = 0
+    except MemoryError:
+        click.echo("xdplab: there is not enough memory; give it more, or --time less", err=True)
+        status = XdplabError.exit_code
     except OSError as error:
         # What cannot be saved anywhere else is said where it happens; this is the output itself.
         click.echo(f"xdplab: writing the output failed: {error.strerror or error}", err=True)

@@ -22,6 +22,7 @@ from xdplab.views.progress import Progress
 from xdplab.views.report import FORMATS, Report
 
 _TIME_S = 10.0
+_TIME_LEAST_S = 1e-9
 _TIME_LIMIT_S = 86_400.0
 _INTERRUPTED_STATUS = 130
 
@@ -58,8 +59,12 @@ class _Seconds(click.ParamType[float]):
             seconds = float(value)
         except ValueError:
             seconds = 0.0
-        if not 0 < seconds <= _TIME_LIMIT_S:
-            self.fail(f"{value!r} is no time between 0 and {_TIME_LIMIT_S:.0f} s", param, ctx)
+        if not _TIME_LEAST_S <= seconds <= _TIME_LIMIT_S:
+            self.fail(
+                f"{value!r} is no time from {_TIME_LEAST_S} to {_TIME_LIMIT_S:.0f} seconds",
+                param,
+                ctx,
+            )
         return seconds
 
 
@@ -139,8 +144,15 @@ def command(
         run = _Run(suites, values, engines, time_s, stop)
         try:
             run.measure(report)
+        except BrokenPipeError:
+            raise
+        except OSError:
+            # The tables could not be written; without --json they would be all there was.
+            if json_target is None:
+                raise json_document.kept(run.document(), "writing the tables failed") from None
+            raise
         finally:
-            # Also when a later suite failed: what earlier ones measured is not lost.
+            # Also when something failed: what was measured until then is not lost.
             if json_target is not None and run.outcomes:
                 json_document.write(run.document(), json_target)
     if stop.asked:
@@ -229,6 +241,8 @@ class _Run:
         if report is not None and any(r.estimate for r in outcome.results):
             tables = suite.tables(Results(outcome.results), outcome.notes)
             report.show(tables, self.document((outcome,)), engine.name)
+        if outcome.error is not None:
+            raise outcome.error
 
     def document(self, outcomes: Sequence[SuiteOutcome] | None = None) -> Document:
         """The document of these outcomes; by default of all so far."""

@@ -16,6 +16,7 @@ import errno
 import os
 import platform
 import random
+import resource
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -53,7 +54,7 @@ packet pays: a power of two gives all of them the same depth, always eight the s
 _CHAIN_CYCLES = 100 * 100 * 3
 """Cycles of calibrate.bpf.c's chain: 100 turns of 100 multiplications of three cycles."""
 
-_STOCK = 8
+_STOCK = 4
 """Loads kept per program and class for later trials."""
 
 
@@ -130,12 +131,25 @@ class _Loads:
         return self._load(key, program)
 
     def _load(self, key: LoadKey, program: RelocatedProgram) -> tuple[int, int]:
-        fd = program.load()
+        try:
+            fd = program.load()
+        except OSError as error:
+            if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._give_up_stock():
+                raise
+            fd = program.load()
         address = bpf.prog_address(fd)
         found = address % 64 if address else -1
         self._loaded[key] += 1
         self._seen[key].add(found)
         return fd, found
+
+    def _give_up_stock(self) -> bool:
+        """Close what is kept for later; False where nothing is."""
+        kept = [fd for classes in self._stock.values() for fds in classes.values() for fd in fds]
+        for fd in kept:
+            os.close(fd)
+        self._stock.clear()
+        return bool(kept)
 
     def _is_out_of_reach(self, key: LoadKey, goal: int) -> bool:
         # The allocator leaves a short program, or one that fills its chunk, few classes.
@@ -148,11 +162,7 @@ class _Loads:
 
     def close(self) -> None:
         self.retire()
-        for classes in self._stock.values():
-            for fds in classes.values():
-                for fd in fds:
-                    os.close(fd)
-        self._stock.clear()
+        self._give_up_stock()
 
 
 class KernelSession:
@@ -175,6 +185,7 @@ class KernelSession:
         try:
             self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
             os.sched_setaffinity(0, {cpu})
+            _allow_descriptors()
             self._prepare()
         except BaseException:
             self.close()
@@ -321,6 +332,13 @@ class KernelSession:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _allow_descriptors() -> None:
+    """Raise the soft limit to the hard one: each load is a descriptor, kept ones are hundreds."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _test_run(fd: int, subject: Subject) -> TestRun:

@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import platform
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,7 +41,9 @@ _LOG_BYTES = 1 << 24
 INTERRUPTED = frozenset({errno.EINTR, errno.EAGAIN})
 """What a call ends with when a signal came in the middle; the verifier says EAGAIN."""
 
-_ATTEMPTS = 20
+PATIENCE_S = 5.0
+"""How long interrupted calls are made again: a process that is stopped and continued all the
+time (a debugger, job control) is slow, not refused."""
 
 
 class _ProgLoadAttr(ctypes.Structure):
@@ -162,8 +165,8 @@ def syscall_number() -> int:
 
 
 def _bpf(command: int, attr: ctypes.Structure) -> int:
-    number = errno.EINTR
-    for _ in range(_ATTEMPTS):
+    until = time.monotonic() + PATIENCE_S
+    while True:
         # Between two of these calls Python's own signal handlers run.
         result: int = syscall(
             syscall_number(), command, ctypes.addressof(attr), ctypes.sizeof(attr)
@@ -171,9 +174,8 @@ def _bpf(command: int, attr: ctypes.Structure) -> int:
         if result >= 0:
             return result
         number = ctypes.get_errno()
-        if number not in INTERRUPTED:
-            break
-    raise OSError(number, os.strerror(number))
+        if number not in INTERRUPTED or time.monotonic() > until:
+            raise OSError(number, os.strerror(number))
 
 
 @dataclass(frozen=True, slots=True)

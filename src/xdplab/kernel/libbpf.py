@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import TracebackType
@@ -24,7 +25,9 @@ from xdplab.program import GlobalSpec, ObjectSpec
 _LIBRARY = "libbpf.so.1"
 _LOG_BYTES = 1 << 22
 _PRINT_DEBUG = 2
-_ATTEMPTS = 20
+
+# Errors of the system, of which a log that stands there by chance says nothing.
+_NOT_THE_VERIFIER = bpf.INTERRUPTED | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 _Handle = ctypes.c_void_p
 _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
@@ -44,6 +47,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_map__name": (ctypes.c_char_p, (_Handle,)),
     "bpf_map__fd": (ctypes.c_int, (_Handle,)),
     "bpf_map__value_size": (ctypes.c_uint32, (_Handle,)),
+    "bpf_map__set_pin_path": (ctypes.c_int, (_Handle, ctypes.c_char_p)),
     "bpf_map__initial_value": (ctypes.c_void_p, (_Handle, ctypes.POINTER(ctypes.c_size_t))),
 }
 _PRINT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -63,9 +67,15 @@ def library() -> ctypes.CDLL:
             f"loading {_LIBRARY} failed: {error}. Programs reach the kernel through it; install "
             "it (Debian and Ubuntu: apt-get install libbpf1; Fedora: dnf install libbpf)"
         ) from None
-    for name, (result, arguments) in _SIGNATURES.items():
-        function = getattr(lib, name)
-        function.restype, function.argtypes = result, arguments
+    try:
+        for name, (result, arguments) in _SIGNATURES.items():
+            function = getattr(lib, name)
+            function.restype, function.argtypes = result, arguments
+    except AttributeError as error:
+        raise NotPossibleError(
+            f"{_LIBRARY} was found, but is too old or damaged: {error}. Version 1.0 or newer is "
+            "needed (Debian and Ubuntu: apt-get install --reinstall libbpf1)"
+        ) from None
     libc = ctypes.CDLL(None)
     libc.vsnprintf.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_void_p)
 
@@ -159,7 +169,8 @@ class LoadedObject:
         self._handle = None
         result = -errno.EINTR
         try:
-            for _ in range(_ATTEMPTS):
+            until = time.monotonic() + bpf.PATIENCE_S
+            while -result in bpf.INTERRUPTED and time.monotonic() < until:
                 result = self._load(wanted, constants or {})
                 if -result not in bpf.INTERRUPTED:
                     break
@@ -193,6 +204,9 @@ class LoadedObject:
             lib.bpf_map__name(handle).decode(): handle
             for handle in self._each(lib.bpf_object__next_map)
         }
+        for handle in maps.values():
+            # A map that asks to be pinned would outlive us, or be that of somebody else's run.
+            lib.bpf_map__set_pin_path(handle, None)
         for name, value in constants.items():
             variable = self._global(name)
             self._poke_initial(maps, variable, value)
@@ -247,7 +261,8 @@ class LoadedObject:
 
     def _failure(self, tried: str, number: int) -> Exception:
         said = _messages[self._messages_before :]
-        for name, log in self._logs.items():
+        logs = {} if number in _NOT_THE_VERIFIER else self._logs
+        for name, log in logs.items():
             text = log.value.decode(errors="replace")
             if text:
                 return refusal(f"loading program {name} of {self.spec.name}", number, text)

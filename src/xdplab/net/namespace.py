@@ -20,8 +20,16 @@ LOOPBACK_IFINDEX = 1
 """ifindex of `lo`: the first device that the kernel registers in every namespace."""
 
 
+_OWN = "/proc/thread-self/ns/net"
+
+
 def _own_namespace() -> int:
-    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise NotPossibleError(
+            f"{_OWN} is not there, by which namespaces are held: mount /proc"
+        ) from None
 
 
 def _checked(tried: str, result: int) -> None:

@@ -23,6 +23,11 @@ MINIMUM_TRIALS = 5
 probability 1 - 2 * 0.5**5 = 0.94; with fewer that falls to 0.88 and below."""
 
 _RESAMPLES = 2000
+_BATCH_VALUES = 200_000
+
+_EXACT_BELOW = 12
+"""Trials below which the bootstrap alone promises too much: of seven values it takes the second
+and the sixth, which hold the median in 87 % of cases."""
 _SEED = 20
 
 
@@ -44,6 +49,9 @@ def estimate(points: Sequence[float], quantum: float, level: float = LEVEL) -> E
     # All trials may agree to the last digit of a whole-ns clock; resampling them is idle.
     if np.ptp(values) > 0:
         low, high = _bootstrap(values, level)
+        if values.size < _EXACT_BELOW:
+            exact_low, exact_high = _order_statistics(values, level)
+            low, high = min(low, exact_low), max(high, exact_high)
     return Estimate(
         point=point,
         low=min(low, point - quantum / 2),
@@ -51,6 +59,20 @@ def estimate(points: Sequence[float], quantum: float, level: float = LEVEL) -> E
         level=level,
         n=int(values.size),
     )
+
+
+def _order_statistics(values: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
+    """The narrowest pair of equal ranks that holds the median with probability `level`, or the
+    extremes: how many values lie below the median is binomial, whatever their distribution."""
+    count = int(values.size)
+    best = 0
+    outside = 2 * 0.5**count
+    while best + 1 < (count + 1) // 2:
+        outside += 2 * math.comb(count, best + 1) * 0.5**count
+        if 1 - outside < level:
+            break
+        best += 1
+    return float(values[best]), float(values[count - 1 - best])
 
 
 def _bootstrap(values: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
@@ -64,6 +86,8 @@ def _bootstrap(values: npt.NDArray[np.float64], level: float) -> tuple[float, fl
         n_resamples=_RESAMPLES,
         method="percentile",
         vectorized=True,
+        # All resamples at once would take gigabytes for long runs.
+        batch=max(1, _BATCH_VALUES // values.size),
         rng=np.random.default_rng(_SEED),
     ).confidence_interval
     return float(interval.low), float(interval.high)

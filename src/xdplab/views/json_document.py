@@ -28,7 +28,12 @@ def check_target(target: str) -> None:
     """
     if target in _STDOUT:
         return
-    path = _real(target)
+    try:
+        path = _real(target)
+    except OSError as error:
+        raise UsageError(
+            f"the result cannot be written to {target}: {error.strerror} (the working directory)"
+        ) from None
     tried = f"the result cannot be written to {target or 'an empty name'}"
     if not target or os.path.isdir(path):  # noqa: PTH112 - a name too long is none
         raise UsageError(f"{tried}: that is no file. Give a file's path, or - for standard output")
@@ -72,6 +77,11 @@ def write_json(data: Json, target: str) -> None:
         raise _kept_elsewhere(text, f"writing the result to {name} failed: {error.strerror}") from (
             None
         )
+
+
+def kept(document: Document, failure: str) -> OutputError:
+    """Keep a document that has no other place; the error to raise says where it is."""
+    return _kept_elsewhere(dumps(document.to_json()), failure)
 
 
 def dumps(data: Json) -> str:
@@ -131,8 +141,12 @@ def _to_stdout(text: str) -> None:
     if sys.stdout is None:
         raise OSError(errno.EBADF, "it is closed")
     try:
-        sys.stdout.write(text)
         sys.stdout.flush()
+        # An unbuffered stream writes what fits and says how much: ask until all is written.
+        rest = memoryview(text.encode())
+        while rest:
+            rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+        sys.stdout.buffer.flush()
     except OSError:
         # The interpreter flushes once more at its end and would complain once more.
         with contextlib.suppress(OSError):
@@ -144,7 +158,10 @@ def _to_stdout(text: str) -> None:
 
 def _to_file(text: str, path: Path) -> None:
     if _is_special(path):
-        with path.open("w") as file:
+        # A FIFO that nobody reads would hold us up for good: then it is an error (ENXIO).
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+        os.set_blocking(descriptor, True)
+        with os.fdopen(descriptor, "w") as file:
             file.write(text)
         return
     descriptor, scratch = _scratch(path)
@@ -172,9 +189,10 @@ def _mode(path: Path) -> int:
 
 
 def _kept_elsewhere(text: str, failure: str) -> OutputError:
-    for directory in (tempfile.gettempdir(), str(Path.home()), "."):
-        with contextlib.suppress(OSError):
-            path = shlex.quote(str(_keep(text, directory)))
+    for directory in (tempfile.gettempdir, lambda: str(Path.home()), lambda: "."):
+        # Path.home() raises RuntimeError where there is none.
+        with contextlib.suppress(OSError, RuntimeError):
+            path = shlex.quote(str(_keep(text, directory())))
             return OutputError(f"{failure}. It is kept: mv {path} WHERE-YOU-WANT-IT")
     with contextlib.suppress(OSError):
         sys.stderr.write(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import TracebackType
 
 import rich.progress
@@ -29,6 +30,11 @@ class Progress:
         self._tasks: dict[str, rich.progress.TaskID] = {}
 
     def __call__(self, label: str, share: float) -> None:
+        # A stderr that is full or gone must not end the measuring that it tells of.
+        with contextlib.suppress(OSError):
+            self._show(label, share)
+
+    def _show(self, label: str, share: float) -> None:
         task = self._tasks.get(label)
         if task is None:
             task = self._tasks[label] = self._bar.add_task(label, total=1.0)
@@ -37,7 +43,8 @@ class Progress:
         self._bar.update(task, completed=share)
 
     def __enter__(self) -> Progress:
-        self._bar.start()
+        with contextlib.suppress(OSError):
+            self._bar.start()
         return self
 
     def __exit__(
@@ -46,4 +53,5 @@ class Progress:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        with contextlib.suppress(OSError):
+            self._bar.stop()

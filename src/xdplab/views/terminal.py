@@ -42,7 +42,8 @@ def make_console(file: IO[str] | None = None, *, stderr: bool = False) -> Consol
     a pipe has no width, and 80 would fold tables that the reader has room for.
     """
     console = _Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
+    given = os.environ.get("COLUMNS", "")
+    if not console.is_terminal and not (given.isdecimal() and int(given)):
         console.width = _PIPE_WIDTH
     return console
 
