@@ -26,14 +26,17 @@ from xdplab.packets.frame import Frame
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn
 from xdplab.program.spec import MapSpec
-from xdplab.user.link import DataRef, LinkedProgram, MapRef, Reference
+from xdplab.user.link import DataRef, ExternRef, LinkedProgram, MapRef, Reference
 from xdplab.user.machine import UserObject
 from xdplab.user.options import Mode, Options
-from xdplab.user.prototypes import HELPERS
+from xdplab.user.prototypes import HELPERS, KFUNCS
 
 MAPS = (
     MapSpec("array", 2, "array", 4, 24, 8),
     MapSpec("hash", 1, "hash", 8, 16, 32),
+    MapSpec("lpm", 11, "lpm_trie", 8, 16, 32, 1),
+    MapSpec("queue", 22, "queue", 0, 8, 4),
+    MapSpec("ring", 27, "ringbuf", 0, 0, 4096),
 )
 SECTIONS = {".data": bytes(range(64)), ".rodata": b"text\0" * 4}
 
@@ -149,7 +152,19 @@ def pointers(pick: random.Random) -> LinkedProgram:
 
     for _ in range(pick.randint(1, 6)):
         name = pick.choice(MAPS).name
-        match pick.randrange(6):
+        match pick.randrange(8):
+            case 6 | 7:
+                # A dynptr, somewhere, used by whatever takes one.
+                insns += [copy(1, 6), mov(2, 0), copy(3, 10), add(3, -40)]
+                references[len(insns)] = ExternRef("bpf_dynptr_from_xdp", False)
+                insns.append(Insn(isa.JMP | isa.CALL, src=1))
+                if pick.random() < 0.3:
+                    insns.append(store(isa.DW, 10, -40 + pick.choice((0, 8)), 6))
+                insns += [copy(1, 10), add(1, pick.choice((-40, -40, -40, -48, 8)))]
+                insns += [mov(2, pick.choice((0, 8, 2000))), copy(3, 10), add(3, -80)]
+                insns += [mov(4, pick.choice((4, 16, 40, 200))), mov(5, 0)]
+                references[len(insns)] = ExternRef(pick.choice(list(KFUNCS)), False)
+                insns += [Insn(isa.JMP | isa.CALL, src=1), copy(7, 0)]
             case 0:
                 reference(1, MapRef(name))
                 insns += [

@@ -177,8 +177,7 @@ class RandomProgram:
 
     def _start(self) -> list[Insn]:
         insns = [copy(6, 1), *self._packet()]
-        for register in SCALARS:
-            insns += wide(register, self._number())
+        insns += self._numbers(SCALARS)
         for slot in range(1, SLOTS + 1):
             insns.append(store(isa.DW, 10, -8 * slot, self._scalar()))
         return insns
@@ -335,7 +334,17 @@ class RandomProgram:
         ]
 
     def _scalars_again(self) -> list[Insn]:
-        return [insn for register in range(1, 6) for insn in wide(register, self._number())]
+        return self._numbers((1, 2, 3, 4, 5))
+
+    def _numbers(self, registers: Sequence[int]) -> list[Insn]:
+        """Constants, or what the packet has: LLVM must not know the results beforehand."""
+        insns: list[Insn] = []
+        for register in registers:
+            if self._random.random() < 0.7:
+                insns.append(load(isa.DW, register, 7, self._random.randint(0, PACKET_BYTES - 8)))
+            else:
+                insns += wide(register, self._number())
+        return insns
 
     def _subprogram_call(self) -> list[Insn]:
         if not self._has_function:

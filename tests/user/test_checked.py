@@ -155,6 +155,40 @@ def test_arguments_of_helpers_are_checked() -> None:
     assert (value.kind, value.size_bytes) == (Fault.STACK, 8)
 
 
+HASH = MapSpec("hash", 1, "hash", 8, 16, 8)
+PERCPU_HASH = MapSpec("percpu", 5, "percpu_hash", 8, 12, 8)
+
+
+def touched(spec: MapSpec, off: int, *, is_typed: bool, cpu: int = 0) -> Outcome:
+    """Eight bytes are written at `off` in a value, which the flow knows as one if `is_typed`."""
+    lose = [] if is_typed else [Insn(isa.ALU64 | isa.MUL | isa.K, 0, imm=1)]
+    insns = [
+        *(*A_MAP, copy(2, 10), add(2, -8), call(1)),
+        *(Insn(isa.JMP | isa.JEQ | isa.K, 0, 0, 2 + len(lose), 0), *lose),
+        *(store(isa.DW, 0, off, 10), mov(0, 2), EXIT),
+    ]
+    start = [Insn(isa.ST | isa.DW | isa.MEM, 10, 0, -8, 7)]
+    program = linked([*start, *insns], references={1: MapRef(spec.name)})
+    with UserObject(object_of((spec,)), Options(Mode.CHECKED), nr_cpus=2) as owner:
+        for key in range(8):
+            owner.maps[spec.name].update(key.to_bytes(8, "little"), bytes(spec.value_size))
+        owner.state.cpu = cpu
+        return owner.add(program).run(FRAME)
+
+
+@pytest.mark.parametrize("spec", [HASH, PERCPU_HASH])
+@pytest.mark.parametrize("cpu", [0, 1])
+@pytest.mark.parametrize("is_typed", [True, False])
+def test_between_values_lie_keys_that_are_out_of_reach(
+    spec: MapSpec, cpu: int, is_typed: bool
+) -> None:
+    last = spec.value_size - 8
+    assert touched(spec, last, is_typed=is_typed, cpu=cpu).retval == 2
+    for off in (-8, last + 1, last + 8):
+        fault = fault_of(touched(spec, off, is_typed=is_typed, cpu=cpu))
+        assert fault.kind is (Fault.MAP_VALUE if is_typed else Fault.OTHER)
+
+
 def test_a_forged_dynptr_is_refused() -> None:
     fault = in_checked_mode(
         wide(2, 0x4142434445464748),

@@ -23,10 +23,11 @@ from xdplab.user.counts import Counts
 from xdplab.user.faults import FaultRecord
 from xdplab.user.jit import LoadedCode, compile_ir
 from xdplab.user.link import LinkedProgram, link
+from xdplab.user.map_memory import region_of
 from xdplab.user.maps import PROG_ARRAY, UserMap
 from xdplab.user.options import Options
 from xdplab.user.translate import COUNTS, Translation, map_symbol, section_symbol, translate
-from xdplab.user.translate_support import FAULTED, MAPS, REGIONS
+from xdplab.user.translate_support import FAULTED, MAPS, REGION_WORDS, REGIONS
 
 BUDGET = 10_000_000
 """Instructions that a packet may take in checked and counted mode unless told otherwise; the
@@ -35,7 +36,6 @@ verifier itself looks at no more than a million."""
 LOOPBACK_IFINDEX = 1
 """The interface that the kernel's test run gives to frames unless told otherwise."""
 
-_RDONLY_PROG = 1 << 7
 _TABLE_ENTRIES = 4096
 
 
@@ -96,11 +96,13 @@ class UserObject:
                 self.maps[name] = UserMap(map_spec, nr_cpus=nr_cpus)
             except OSError as error:
                 self._refused[name] = error.strerror or str(error)
-        self._regions = _Table(3)
+        self._regions = _Table(REGION_WORDS)
         self._map_table = _Table(1)
         for section, memory in self._sections.items():
             writable = not section.startswith(".rodata")
-            self._regions.append(memory.address, memory.address + memory.size_bytes, writable)
+            self._regions.append(
+                memory.address, memory.address + memory.size_bytes, writable, 0, 0, 0
+            )
         for one in self.maps.values():
             self._tell(one)
         for name, map_spec in spec.maps.items():
@@ -110,9 +112,9 @@ class UserObject:
 
     def _tell(self, one: UserMap) -> None:
         """Let checked programs use a map and its values."""
-        start = one.struct.values or 0
-        writable = not one.spec.flags & _RDONLY_PROG
-        self._regions.append(start, start + one.struct.values_bytes, writable)
+        region = region_of(one.spec, one.struct)
+        if region is not None:
+            self._regions.append(*region)
         self._map_table.append(one.address)
 
     def set_map(self, outer: str, key: bytes, inner: str | UserMap) -> None:

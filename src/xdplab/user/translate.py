@@ -165,6 +165,7 @@ class _Translator:
             options=self._options,
             emitter=emitter,
             types=self._types,
+            maps=self._spec.maps,
             section_bytes=self._section_bytes,
             symbols=self._symbols,
             is_entry=is_entry,
@@ -300,7 +301,7 @@ class _Translator:
             case isa.ST | isa.STX:
                 emit_store(scope, insn)
             case _:
-                emit_call(scope, insn, self._spec.maps)
+                emit_call(scope, insn)
 
     def _wide_load(self, scope: Scope, insn: Insn) -> str:
         emitter = scope.emitter

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdplab.errors import MissingFeatureError
 from xdplab.program.insn import Insn
-from xdplab.program.spec import MapSpec
 from xdplab.user.abi import Fault, UserMapStruct, UserState
 from xdplab.user.calls import DYNPTR_BYTES, find_spec
 from xdplab.user.link import FunctionRef
@@ -42,7 +39,7 @@ _RECORD_HEADER_BYTES = 8
 """BPF_RINGBUF_HDR_SZ: what lies before a ring buffer's record."""
 
 
-def emit_call(scope: Scope, insn: Insn, maps: Mapping[str, MapSpec]) -> None:
+def emit_call(scope: Scope, insn: Insn) -> None:
     """A call that comes back: of a function of the program, a helper or a kfunc."""
     emitter = scope.emitter
     reference = scope.program.references.get(scope.slot)
@@ -58,9 +55,9 @@ def emit_call(scope: Scope, insn: Insn, maps: Mapping[str, MapSpec]) -> None:
             return
         if scope.options.checks:
             for number, argument in enumerate(spec.arguments, 1):
-                _check_argument(scope, number, argument, spec, maps)
+                _check_argument(scope, number, argument, spec)
         first = scope.type_of(1)
-        map_type = maps[first.name].type if isinstance(first, MapPointer) else None
+        map_type = scope.maps[first.name].type if isinstance(first, MapPointer) else None
         symbol = spec.symbol_for(map_type)
         scope.symbols.functions.add(symbol)
         # C takes no notice of arguments that it has no name for; only what is linked together
@@ -125,9 +122,7 @@ def _check_map(scope: Scope, number: int) -> None:
         scope.require(known, Fault.HELPER, scope.emitter.get(number))
 
 
-def _check_argument(
-    scope: Scope, number: int, argument: Argument, spec: HelperSpec, maps: Mapping[str, MapSpec]
-) -> None:
+def _check_argument(scope: Scope, number: int, argument: Argument, spec: HelperSpec) -> None:
     emitter = scope.emitter
     kind = scope.type_of(number)
     match argument.kind:
@@ -162,7 +157,7 @@ def _check_argument(
         case ArgumentKind.SPIN_LOCK:
             _check_memory(scope, number, "4", argument)
         case ArgumentKind.MAP_KEY | ArgumentKind.MAP_VALUE:
-            _check_memory(scope, number, _map_bytes(scope, number, argument, spec, maps), argument)
+            _check_memory(scope, number, _map_bytes(scope, number, argument, spec), argument)
         case ArgumentKind.MEM:
             if argument.size_argument is not None:
                 size = emitter.get(argument.size_argument)
@@ -171,9 +166,7 @@ def _check_argument(
             _check_memory(scope, number, size, argument)
 
 
-def _map_bytes(
-    scope: Scope, number: int, argument: Argument, spec: HelperSpec, maps: Mapping[str, MapSpec]
-) -> str:
+def _map_bytes(scope: Scope, number: int, argument: Argument, spec: HelperSpec) -> str:
     """The size of a key or a value of the map in the nearest earlier argument."""
     emitter = scope.emitter
     is_key = argument.kind is ArgumentKind.MAP_KEY
@@ -184,7 +177,7 @@ def _map_bytes(
     )
     kind = scope.type_of(register)
     if isinstance(kind, MapPointer):
-        found = maps[kind.name]
+        found = scope.maps[kind.name]
         return str(found.key_size if is_key else found.value_size)
     struct = emitter.value(f"inttoptr i64 {emitter.get(register)} to ptr")
     offset = UserMapStruct.key_bytes.offset if is_key else UserMapStruct.value_bytes.offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from xdplab.user.abi import Fault, UserFrame, UserMapStruct
+from xdplab.user.map_memory import may_be_written
 from xdplab.user.pointer_types import Data, MapValue, Memory, Packet, PacketEnd, Stack, Type
 from xdplab.user.translate_ir import FRAME, MEMORY, STACK_BYTES, Emitter
 from xdplab.user.translate_scope import Scope
@@ -48,6 +49,9 @@ def check(scope: Scope, kind: Type | None, where: str, size: str, writes: bool) 
             scope.require(fine, Fault.OTHER, where, size, low, high)
         case MapValue(name):
             _inside_value(scope, scope.map_symbol(name), where, size)
+            if writes and not may_be_written(scope.maps[name]):
+                scope.fail(Fault.MAP_VALUE, where, size)
+                emitter.begin(emitter.new_label("unreached"))
         case _:
             writes_text = "true" if writes else "false"
             found = emitter.value(
@@ -63,24 +67,23 @@ def _inside(scope: Scope, kind: Fault, where: str, size: str, low: str, high: st
 
 
 def _inside_value(scope: Scope, symbol: str, where: str, size: str) -> None:
-    """Inside one value where the map is an array, else inside the memory of all its values."""
+    """Inside of one value, not only of all: keys and links lie between those of a hash map."""
     emitter = scope.emitter
-    low = emitter.load_field(symbol, UserMapStruct.values.offset, 64, MEMORY)
-    whole = emitter.load_field(symbol, UserMapStruct.values_bytes.offset, 64, MEMORY)
-    high = emitter.value(f"add i64 {low}, {whole}")
+
+    def word(offset: int) -> str:
+        return emitter.load_field(symbol, offset, 64, MEMORY)
+
+    low = word(UserMapStruct.values.offset)
+    high = emitter.value(f"add i64 {low}, {word(UserMapStruct.values_bytes.offset)}")
     _inside(scope, Fault.MAP_VALUE, where, size, low, high)
-    stride = emitter.load_field(symbol, UserMapStruct.value_stride.offset, 64, MEMORY)
+    ahead = emitter.value(f"sub i64 {where}, {low}")
+    stride, copies = word(UserMapStruct.value_stride.offset), word(UserMapStruct.cpu_stride.offset)
+    arguments = f"i64 {ahead}, i64 {stride}, i64 {copies}"
+    offset = emitter.value(f"call i64 @offset_in_value({arguments})")
     narrow = emitter.load_field(symbol, UserMapStruct.value_bytes.offset, 32, MEMORY)
     value_bytes = emitter.value(f"zext i32 {narrow} to i64")
-    # Types without a stride (0) keep keys and links between their values.
-    has_stride = emitter.value(f"icmp ne i64 {stride}, 0")
-    divisor = emitter.value(f"select i1 {has_stride}, i64 {stride}, i64 1")
-    ahead = emitter.value(f"sub i64 {where}, {low}")
-    inside = emitter.value(f"urem i64 {ahead}, {divisor}")
-    end = emitter.value(f"add i64 {inside}, {size}")
+    end = emitter.value(f"add i64 {offset}, {size}")
     fits = emitter.value(f"icmp ule i64 {end}, {value_bytes}")
-    no_stride = emitter.value(f"xor i1 {has_stride}, true")
-    start = emitter.value(f"sub i64 {where}, {inside}")
+    start = emitter.value(f"sub i64 {where}, {offset}")
     value_end = emitter.value(f"add i64 {start}, {value_bytes}")
-    fine = emitter.value(f"or i1 {fits}, {no_stride}")
-    scope.require(fine, Fault.MAP_VALUE, where, size, start, value_end)
+    scope.require(fits, Fault.MAP_VALUE, where, size, start, value_end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from xdplab.program.spec import MapSpec
 from xdplab.user.abi import Fault
 from xdplab.user.link import LinkedProgram
 from xdplab.user.options import Options
@@ -25,13 +26,14 @@ class Symbols:
 class Scope:
     """One function under translation; `slot` is the instruction's, `types` before it by slot.
 
-    `section_bytes` has the size of each data section of the object.
+    `maps` and `section_bytes` are the object's maps and the sizes of its data sections.
     """
 
     program: LinkedProgram
     options: Options
     emitter: Emitter
     types: Mapping[int, Types]
+    maps: Mapping[str, MapSpec]
     section_bytes: Mapping[str, int]
     symbols: Symbols
     is_entry: bool

@@ -9,8 +9,15 @@ FRAMES = 64
 """Calls that may be open at once. Linux allows 8; callbacks and 33 tail calls come on top."""
 
 REGIONS = "regions"
-"""The symbol of the table of memory that any program of an object may use: a u64 count, then for
-each region u64 low, high (behind its end) and whether it may be written."""
+"""The symbol of the table of memory that any program of an object may use: a u64 count, then the
+REGION_WORDS words of each region, which are u64:
+  low, high     its first byte, and behind its last one
+  writable      whether it may be written
+  stride        how far apart values are, 0 where the whole region may be used
+  cpu_stride    how far apart the CPUs' copies of a value are, 0 for one copy
+  value_bytes   size of a value; what lies between values is the map's own"""
+
+REGION_WORDS = 6
 
 MAPS = "maps"
 """The symbol of the table of maps: a u64 count, then the addresses of struct user_map."""
@@ -39,6 +46,7 @@ def support() -> str:
             f"@{FAULTED} = external global i32",
             _fault(),
             _INSIDE,
+            _OFFSET_IN_VALUE,
             _search(),
             _IS_MAP,
             _IS_DYNPTR,
@@ -155,6 +163,25 @@ def _packet_bounds() -> str:
     return "\n".join(lines)
 
 
+# A hash map's per-CPU copies lie within its stride, those of an array apart from one another.
+_OFFSET_IN_VALUE = """\
+define internal i64 @offset_in_value(i64 %ahead, i64 %stride, i64 %cpu.stride) nounwind noinline {
+  %whole = icmp eq i64 %stride, 0
+  br i1 %whole, label %start, label %strided
+start:
+  ret i64 0
+strided:
+  %in.entry = urem i64 %ahead, %stride
+  %one.copy = icmp eq i64 %cpu.stride, 0
+  br i1 %one.copy, label %entry, label %copies
+entry:
+  ret i64 %in.entry
+copies:
+  %in.copy = urem i64 %in.entry, %cpu.stride
+  ret i64 %in.copy
+}"""
+
+
 def _search() -> str:
     frags, count = UserFrame.frags.offset, UserFrame.frag_count.offset
     return f"""\
@@ -197,21 +224,35 @@ next.region:
   %more.regions = icmp ult i64 %r, %region.count
   br i1 %more.regions, label %region, label %no
 region:
-  %r.bytes = mul i64 %r, 24
+  %r.bytes = mul i64 %r, {8 * REGION_WORDS}
   %r.offset = add i64 %r.bytes, 8
   %region.at = getelementptr i8, ptr @{REGIONS}, i64 %r.offset
   %region.low = load i64, ptr %region.at
   %region.high.at = getelementptr i8, ptr %region.at, i64 8
   %region.high = load i64, ptr %region.high.at
+  %r.next = add i64 %r, 1
+  %in.region = call i1 @inside(i64 %address, i64 %bytes, i64 %region.low, i64 %region.high)
+  br i1 %in.region, label %value, label %next.region
+value:
   %writable.at = getelementptr i8, ptr %region.at, i64 16
   %writable.word = load i64, ptr %writable.at
   %writable = icmp ne i64 %writable.word, 0
   %reads = xor i1 %writes, true
   %allowed = or i1 %reads, %writable
-  %in.region = call i1 @inside(i64 %address, i64 %bytes, i64 %region.low, i64 %region.high)
-  %found = and i1 %in.region, %allowed
-  %r.next = add i64 %r, 1
-  br i1 %found, label %yes, label %next.region
+  %stride.at = getelementptr i8, ptr %region.at, i64 24
+  %stride = load i64, ptr %stride.at
+  %cpu.stride.at = getelementptr i8, ptr %region.at, i64 32
+  %cpu.stride = load i64, ptr %cpu.stride.at
+  %value.bytes.at = getelementptr i8, ptr %region.at, i64 40
+  %value.bytes = load i64, ptr %value.bytes.at
+  %ahead = sub i64 %address, %region.low
+  %offset = call i64 @offset_in_value(i64 %ahead, i64 %stride, i64 %cpu.stride)
+  %end = add i64 %offset, %bytes
+  %ends = icmp ule i64 %end, %value.bytes
+  %whole = icmp eq i64 %stride, 0
+  %fits = or i1 %whole, %ends
+  %found = and i1 %fits, %allowed
+  ret i1 %found
 yes:
   ret i1 true
 no:
