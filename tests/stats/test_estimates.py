@@ -325,3 +325,14 @@ def test_five_trials_are_the_fewest_whose_extremes_hold_the_median_often_enough(
 
     assert chance(MINIMUM_TRIALS) > 0.93 > chance(MINIMUM_TRIALS - 1)
     assert estimates.LEVEL == 0.95
+
+
+@pytest.mark.parametrize(
+    ("count", "rank"), [(5, 0), (6, 0), (7, 0), (8, 0), (9, 1), (10, 1), (11, 1)]
+)
+def test_few_trials_have_the_interval_that_order_statistics_give(count: int, rank: int) -> None:
+    """The binomial ranks of the tables (Conover 1999, table A3), and no narrower."""
+    values = [float(2**number) for number in range(count)]
+    found = estimate(values, 0.0)
+    assert found.low <= values[rank]
+    assert found.high >= values[count - 1 - rank]

@@ -146,10 +146,11 @@ def command(
             run.measure(report)
         except BrokenPipeError:
             raise
-        except OSError:
+        except OSError as error:
             # The tables could not be written; without --json they would be all there was.
             if json_target is None:
-                raise json_document.kept(run.document(), "writing the tables failed") from None
+                failure = f"writing the output failed: {error.strerror}"
+                raise json_document.kept(run.document(), failure) from None
             raise
         finally:
             # Also when something failed: what was measured until then is not lost.
