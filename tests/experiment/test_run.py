@@ -22,6 +22,7 @@ from tests.experiment.made import (
     suite,
 )
 from xdplab.engines.base import Method
+from xdplab.engines.scripted import Script
 from xdplab.errors import KernelError
 from xdplab.experiment import Stop
 from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
@@ -347,22 +348,39 @@ def test_a_stop_before_the_first_trial_measures_nothing(laboratory: Laboratory) 
     assert {result.estimate for result in outcome.results} == {None}
 
 
-@pytest.mark.parametrize("at_call", [0, 1, 30, 777])
-def test_an_error_in_mid_run_keeps_the_trials_before_it(
-    laboratory: Laboratory, at_call: int
-) -> None:
-    def failing(key: str, call: int) -> int:
-        if call == at_call:
+def _failing(at_call: int) -> Script:
+    """An engine whose run ends with an error in that call."""
+    calls = 0
+
+    def script(key: str, _call: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls > at_call:
             raise KernelError("running it", 12)
         return _COSTS_NS[key]
 
+    return script
+
+
+@pytest.mark.parametrize("at_call", [0, 1, 25])
+def test_an_error_before_the_first_trial_is_raised(laboratory: Laboratory, at_call: int) -> None:
+    # Laboratory.run checks that nothing stays open. The shortest trial takes 26 calls.
+    with pytest.raises(KernelError, match="running it"):
+        laboratory.run(suite(operation_group(["a"]), packet_group(["a"])), _failing(at_call))
+
+
+@pytest.mark.parametrize("at_call", [50, 777, 20_500])
+def test_an_error_in_mid_run_keeps_the_trials_before_it(
+    laboratory: Laboratory, at_call: int
+) -> None:
     groups = (operation_group(["a"]), packet_group(["a"]))
-    # Laboratory.run checks that nothing stays open.
-    # The first trial takes two calls to warm up and four a quad.
-    if at_call < 50:
-        with pytest.raises(KernelError, match="running it"):
-            laboratory.run(suite(*groups), failing)
-        return
-    outcome, _ = laboratory.run(suite(*groups), failing)
+    outcome, engine = laboratory.run(suite(*groups), _failing(at_call))
     assert isinstance(outcome.error, KernelError)
-    assert any(result.trials and result.estimate for result in outcome.results)
+    assert len(engine.sessions) == (2 if at_call > 20_000 else 1)
+    kept = 0
+    for result in outcome.results:
+        assert (result.estimate is not None) == bool(result.trials)
+        against = 1 if result.baseline is None and result.method == "operation" else 2
+        kept += sum(2 + len(trial.variant_ns) * against for trial in result.trials)
+    # All but the trial in which it happened, of 50 calls at most.
+    assert at_call - 50 < kept <= at_call
