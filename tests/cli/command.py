@@ -43,6 +43,18 @@ def xdplab(
     )
 
 
+def redirected(redirection: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run it by a shell that redirects its output, such as `> /dev/full`."""
+    return subprocess.run(
+        ["sh", "-c", f'"$0" "$@" {redirection}', XDPLAB, *arguments],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=120,
+        check=False,
+    )
+
+
 def assert_clean_error(result: subprocess.CompletedProcess[str], status: int, *words: str) -> None:
     """A known status and a message with these words, on stderr, without a traceback."""
     assert "Traceback" not in result.stderr, result.stderr

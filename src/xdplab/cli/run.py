@@ -149,7 +149,8 @@ def command(
         except OSError as error:
             # The tables could not be written; without --json they would be all there was.
             if json_target is None:
-                failure = f"writing the output failed: {error.strerror}"
+                failure = f"writing the output failed: {error.strerror or error}; "
+                failure += "the result document has its figures"
                 raise json_document.kept(run.document(), failure) from None
             raise
         finally:
