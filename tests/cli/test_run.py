@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,31 +19,42 @@ from tests.cli.command import (
     environment,
     xdplab,
 )
+from xdplab import __version__
 from xdplab.documents import document_from_json
 
 SHORT = ("--time", "0.3")
+IN_KERNEL = ("--engine", "kernel", *SHORT)
 
 
 @pytest.mark.needs_kernel
 def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Path) -> None:
     target = tmp_path / "run.json"
-    result = xdplab("run", *SHORT, "--json", str(target))
+    result = xdplab("run", *IN_KERNEL, "--json", str(target))
     assert result.returncode == 0, result.stderr
     for words in (
         "bpf_xdp_adjust_head(ctx, -size)",
         "run adjust head with size 20 cost",
-        "helper pair, as this kernel has it",
+        "As the selftest prints it, from the kernel's own whole nanoseconds:",
+        "helper pair",
+        "+ clearing, loop of words",
         "this kernel does not clear" if "does not clear" in result.stdout else "clears the bytes",
-        "packet access, ipv4, 64 B",
-        "over no touch by frame size",
+        "a second pair of 6 B right behind the first",
+        "cost of packet access, ipv4, 64 B, in this kernel",
+        "cost over no touch by frame size, ipv4",
+        "cost over no touch by packet, 64 B",
         "9000 B, split",
         "published",
+        "cycles",
         "CPU: ",
         "Kernel: ",
-        "Method: ",
+        f"Run: xdplab {__version__}, ",
+        f"on CPU {max(os.sched_getaffinity(0))}, ",
     ):
         assert words in result.stdout
     assert "measuring adjust-head" in result.stderr
+    # 160 columns, where it is no terminal: nothing below the tables is wider.
+    below = result.stdout[result.stdout.index("CPU: ") :].split("\n\n")[0]
+    assert max(map(len, below.splitlines())) <= 160
 
     document = document_from_json(json.loads(target.read_text()))
     assert document.run.complete
@@ -60,12 +72,20 @@ def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Pa
     assert all(len(t.baseline_ns) == len(t.variant_ns) > 0 for r in net for t in r.trials)
     assert document.environment["kernel"]["release"] == os.uname().release
     assert document.environment["compiler"]
+    assert document.environment["cpu"]["pinned"] == max(os.sched_getaffinity(0))
+    for row in document.results:
+        clocks = [trial.clock_ghz for trial in row.trials]
+        # Where the clock can be measured, it is with every trial, and cycles with every figure.
+        assert (row.cycles is not None) == (bool(clocks) and None not in clocks)
+        if row.cycles is not None and row.metric == "gross_ns":
+            assert row.estimate is not None
+            assert 0 < row.estimate.point < row.cycles.point < 10 * row.estimate.point
 
 
 @pytest.mark.needs_kernel
 @pytest.mark.parametrize(("text_format", "words"), [("markdown", "| --"), ("org", "|--")])
 def test_tables_in_other_formats(text_format: str, words: str) -> None:
-    result = xdplab("run", "adjust-head", *SHORT, "--sizes", "20", "--format", text_format)
+    result = xdplab("run", "adjust-head", *IN_KERNEL, "--sizes", "20", "--format", text_format)
     assert result.returncode == 0, result.stderr
     assert words in result.stdout
     assert "helper pair" in result.stdout
@@ -73,7 +93,7 @@ def test_tables_in_other_formats(text_format: str, words: str) -> None:
 
 @pytest.mark.needs_kernel
 def test_json_on_stdout_is_all_that_is_on_stdout() -> None:
-    result = xdplab("run", "adjust-head", *SHORT, "--sizes", "7", "--json", "-")
+    result = xdplab("run", "adjust-head", *IN_KERNEL, "--sizes", "7", "--json", "-")
     document = document_from_json(json.loads(result.stdout))
     # Seven bytes have no program of constant size: the row is left out, not made up.
     assert {r.variant for r in document.results if r.parameters.get("size_bytes") == 7} == {
@@ -87,7 +107,7 @@ def test_json_on_stdout_is_all_that_is_on_stdout() -> None:
 @pytest.mark.needs_kernel
 def test_output_through_a_pipe_that_closes_early() -> None:
     process = subprocess.Popen(
-        [XDPLAB, "run", "adjust-head", *SHORT],
+        [XDPLAB, "run", "adjust-head", *IN_KERNEL],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -103,14 +123,20 @@ def test_output_through_a_pipe_that_closes_early() -> None:
     assert "BrokenPipe" not in stderr
 
 
-@pytest.mark.needs_kernel
-def test_what_the_command_line_gets_wrong() -> None:
-    assert_clean_error(
-        xdplab("run", "adjust-head", "--sizes", "20,300"), 2, "300", "limit here is 216"
-    )
-    assert_clean_error(xdplab("run", "adjust-head", "--sizes", "0"), 2, "0", "1 byte or more")
-    assert_clean_error(xdplab("run", "packet-access", "--frame-sizes", "13"), 2, "13", "42", "ipv4")
-    assert_clean_error(xdplab("run", "packet-access", "--frame-sizes", "80000"), 2, "65549")
+@pytest.mark.parametrize("engine", [pytest.param("kernel", marks=pytest.mark.needs_kernel), "user"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("adjust-head", "--sizes", "20,300"), ("300", "limit here is 216")),
+        (("adjust-head", "--sizes", "0"), ("0", "1 byte or more")),
+        (("packet-access", "--frame-sizes", "13"), ("13", "42", "ipv4")),
+        (("packet-access", "--frame-sizes", "80000"), ("65549",)),
+    ],
+)
+def test_what_the_command_line_gets_wrong(
+    arguments: tuple[str, ...], words: tuple[str, ...], engine: str
+) -> None:
+    assert_clean_error(xdplab("run", "--engine", engine, *arguments), 2, *words)
 
 
 @pytest.mark.parametrize(
@@ -126,6 +152,17 @@ def test_what_the_command_line_gets_wrong() -> None:
         (("run", "--json", "/nowhere/at/all.json"), ("/nowhere/at/all.json",)),
         (("run", "--json", "/"), ("no file",)),
         (("measure",), ("measure",)),
+        # An option was meant for something: its suite does not run.
+        (
+            ("run", "packet-access", "--sizes", "6"),
+            ("--sizes belongs to adjust-head, which does not run here. Add adjust-head or",),
+        ),
+        (
+            ("run", "adjust-head", "--frame-sizes", "64"),
+            ("--frame-sizes belongs to packet-access", "Add packet-access or leave the option out"),
+        ),
+        # Even where it says what holds anyway.
+        (("run", "packet-access", "--sizes", "6,20,40,200"), ("--sizes belongs to adjust-head",)),
     ],
 )
 def test_usage_errors(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:
@@ -135,7 +172,7 @@ def test_usage_errors(arguments: tuple[str, ...], words: tuple[str, ...]) -> Non
 @pytest.mark.needs_kernel
 def test_a_full_disk_at_the_end_loses_nothing(tmp_path: Path) -> None:
     result = xdplab(
-        *("run", "adjust-head", *SHORT, "--sizes", "20", "--json", "/dev/full"),
+        *("run", "adjust-head", *IN_KERNEL, "--sizes", "20", "--json", "/dev/full"),
         env={"TMPDIR": str(tmp_path)},
     )
     assert_clean_error(result, 3, "/dev/full", str(tmp_path))
@@ -143,17 +180,74 @@ def test_a_full_disk_at_the_end_loses_nothing(tmp_path: Path) -> None:
     assert document_from_json(json.loads(kept.read_text())).run.complete
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="takes Linux capabilities away")
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv (util-linux) is not here")
-@pytest.mark.skipif(
-    sys.platform == "linux" and os.geteuid() != 0, reason="is without privileges anyway"
+without_capabilities = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("setpriv") is None or os.geteuid() != 0,
+    reason="takes capabilities away, which needs Linux, setpriv (util-linux) and to have them",
 )
-def test_without_capabilities_one_sentence_says_what_is_missing() -> None:
-    result = xdplab("run", prefix=WITHOUT_CAPABILITIES)
-    assert_clean_error(result, 3, "CAP_BPF", "sudo")
+
+
+@without_capabilities
+def test_without_capabilities_one_sentence_says_what_is_missing(tmp_path: Path) -> None:
+    arguments = ("run", "adjust-head", "--engine", "kernel", "--json", f"{tmp_path}/my run.json")
+    result = xdplab(*arguments, prefix=WITHOUT_CAPABILITIES, cwd=tmp_path)
+    assert_clean_error(result, 3, "CAP_BPF")
     assert result.stdout == ""
-    assert len(result.stderr.strip().splitlines()) == 1
+    (line,) = result.stderr.strip().splitlines()
+    # What is to be called is there, and is called with what was asked for.
+    sudo, called, *repeated = shlex.split(line[line.index("sudo ") :])
+    assert (sudo, tuple(repeated)) == ("sudo", arguments)
+    assert Path(called).is_absolute()
+    assert os.access(called, os.X_OK)
+    assert list(tmp_path.iterdir()) == []
     assert xdplab("doctor", prefix=WITHOUT_CAPABILITIES).returncode == 0
+
+
+@without_capabilities
+def test_without_capabilities_a_module_is_called_as_one() -> None:
+    arguments = ("-m", "xdplab", "run", "adjust-head", "--engine", "kernel")
+    result = subprocess.run(
+        [*WITHOUT_CAPABILITIES, sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert_clean_error(result, 3, shlex.join(["sudo", sys.executable, *arguments]))
+
+
+@without_capabilities
+def test_without_capabilities_the_user_engine_measures_and_says_why() -> None:
+    short = ("--time", "0.05", "--sizes", "20")
+    result = xdplab("run", "adjust-head", *short, prefix=WITHOUT_CAPABILITIES)
+    assert result.returncode == 0, result.stderr
+    why, *progress = result.stderr.splitlines()
+    assert why.startswith("xdplab: measuring on the user-space engine, for programs cannot be")
+    for words in ("CAP_BPF", "sudo", "run adjust-head --time 0.05 --sizes 20"):
+        assert words in why
+    assert all(line.startswith("measuring adjust-head, user engine") for line in progress)
+    assert "on the user-space engine" in result.stdout
+    assert "in this kernel" not in result.stdout
+
+
+def test_the_module_is_the_command() -> None:
+    for arguments in (["--version"], ["--help"], ["run", "--help"]):
+        module = subprocess.run(
+            [sys.executable, "-m", "xdplab", *arguments],
+            capture_output=True,
+            text=True,
+            env=environment(),
+            check=True,
+        )
+        assert (module.stdout, module.stderr) == (xdplab(*arguments).stdout, "")
+        assert "xdplab" in module.stdout
+    assert __version__ in xdplab("--version").stdout
+    refused = subprocess.run(
+        [sys.executable, "-m", "xdplab", "run", "no-such-suite"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+        check=False,
+    )
+    assert_clean_error(refused, 2, "no-such-suite")
 
 
 def test_help_waits_for_nothing_heavy() -> None:
