@@ -43,6 +43,8 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_program__set_autoload": (ctypes.c_int, (_Handle, ctypes.c_bool)),
     "bpf_program__set_log_buf": (ctypes.c_int, (_Handle, ctypes.c_void_p, ctypes.c_size_t)),
     "bpf_program__type": (ctypes.c_int, (_Handle,)),
+    "bpf_program__set_type": (ctypes.c_int, (_Handle, ctypes.c_int)),
+    "bpf_program__set_expected_attach_type": (ctypes.c_int, (_Handle, ctypes.c_int)),
     "bpf_object__next_map": (_Handle, (_Handle, _Handle)),
     "bpf_map__name": (ctypes.c_char_p, (_Handle,)),
     "bpf_map__fd": (ctypes.c_int, (_Handle,)),
@@ -198,6 +200,9 @@ class LoadedObject:
                 lib.bpf_program__set_log_buf(handle, log, _LOG_BYTES)
                 self._logs[name] = log
                 self._programs[name] = handle
+                if not lib.bpf_program__type(handle) and self._is_xdp(name):
+                    lib.bpf_program__set_type(handle, bpf.PROG_TYPE_XDP)
+                    lib.bpf_program__set_expected_attach_type(handle, bpf.ATTACH_TYPE_XDP)
             else:
                 lib.bpf_program__set_autoload(handle, False)
         maps = {
@@ -219,6 +224,13 @@ class LoadedObject:
             name: int(lib.bpf_map__value_size(handle)) for name, handle in maps.items()
         }
         return result
+
+    def _is_xdp(self, name: str) -> bool:
+        """Whether the section is an XDP program's by name.
+
+        Libraries that load nothing else take "xdp_drop" for one, libbpf since 1.0 does not.
+        """
+        return self.spec.programs[name].section.startswith("xdp")
 
     def _each(self, step: Any) -> list[int]:
         handles: list[int] = []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 
 from xdplab.errors import MissingFeatureError, UsageError
@@ -24,7 +24,7 @@ from xdplab.user.faults import FaultRecord
 from xdplab.user.jit import LoadedCode, compile_ir
 from xdplab.user.link import LinkedProgram, link
 from xdplab.user.map_memory import region_of
-from xdplab.user.maps import PROG_ARRAY, UserMap
+from xdplab.user.maps import PERF_EVENT_ARRAY, PROG_ARRAY, RINGBUF, UserMap
 from xdplab.user.options import Options
 from xdplab.user.translate import COUNTS, Translation, map_symbol, section_symbol, translate
 from xdplab.user.translate_support import FAULTED, MAPS, REGION_WORDS, REGIONS
@@ -37,6 +37,7 @@ LOOPBACK_IFINDEX = 1
 """The interface that the kernel's test run gives to frames unless told otherwise."""
 
 _TABLE_ENTRIES = 4096
+_PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class UserObject:
         self._refused: dict[str, str] = {}
         for name, map_spec in spec.maps.items():
             try:
-                self.maps[name] = UserMap(map_spec, nr_cpus=nr_cpus)
+                self.maps[name] = UserMap(_as_created(map_spec, nr_cpus), nr_cpus=nr_cpus)
             except OSError as error:
                 self._refused[name] = error.strerror or str(error)
         self._regions = _Table(REGION_WORDS)
@@ -347,6 +348,20 @@ class UserProgram:
     def reset_counts(self) -> None:
         """Count from zero."""
         ctypes.memset(self._counts, 0, ctypes.sizeof(self._counts))
+
+
+def _as_created(spec: MapSpec, nr_cpus: int) -> MapSpec:
+    """The map with the size that libbpf gives it where the source leaves that open.
+
+    A perf event array without a size has one slot for each CPU; a ring buffer's size goes up to
+    the next power of two of pages.
+    """
+    if spec.type == PERF_EVENT_ARRAY and not spec.max_entries:
+        return replace(spec, max_entries=nr_cpus)
+    if spec.type == RINGBUF and 0 < spec.max_entries <= 1 << 31:
+        pages = -(-spec.max_entries // _PAGE_BYTES)
+        return replace(spec, max_entries=_PAGE_BYTES << (pages - 1).bit_length())
+    return spec
 
 
 class _Section:

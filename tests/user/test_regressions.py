@@ -1,0 +1,104 @@
+"""What was wrong once, found by running programs of other projects on both engines."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.user.kernel_maps import possible_cpus
+from xdplab.packets.frame import Frame
+from xdplab.program import ObjectSpec, compile_object, read_object
+from xdplab.user.machine import UserObject
+
+HEADER = """
+typedef unsigned int u32;
+#define SEC(name) __attribute__((section(name), used))
+#define __uint(name, value) int (*name)[value]
+struct ctx { u32 data, data_end; };
+static long (*perf_event_output)(void *, void *, unsigned long, void *, unsigned long) = (void *)25;
+static long (*ringbuf_output)(void *, void *, unsigned long, unsigned long) = (void *)130;
+char license_text[] SEC("license") = "GPL";
+"""
+
+
+def compiled(source: str) -> ObjectSpec:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "regression.bpf.c")
+        path.write_text(HEADER + source)
+        return read_object(compile_object(path), "regression")
+
+
+EVENTS = """
+struct { __uint(type, 4); __uint(key_size, 4); __uint(value_size, 4); } events SEC(".maps");
+SEC("xdp") int send(struct ctx *ctx)
+{
+    u32 value = 7;
+    return perf_event_output(ctx, &events, 0xffffffff, &value, sizeof(value)) ? 1 : 2;
+}
+"""
+
+
+def test_a_perf_event_array_without_a_size_has_a_slot_for_each_cpu() -> None:
+    with UserObject(compiled(EVENTS), nr_cpus=3) as owner:
+        program = owner.program("send")
+        assert owner.maps["events"].struct.max_entries == 3
+        assert program.run(Frame(bytes(64))).retval == 1
+        owner.maps["events"].listen()
+        assert program.run(Frame(bytes(64))).retval == 2
+        assert [record.data[:4] for record in owner.maps["events"].drain()] == [b"\7\0\0\0"]
+
+
+RING = """
+struct { __uint(type, 27); __uint(max_entries, SIZE); } ring SEC(".maps");
+SEC("xdp") int send(struct ctx *ctx)
+{
+    u32 value = 7;
+    return ringbuf_output(&ring, &value, sizeof(value), 0) ? 1 : 2;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked_bytes", "given_bytes"), [(1, 4096), (4096, 4096), (4097, 8192), (20480, 32768)]
+)
+def test_a_ring_buffer_has_pages_by_powers_of_two(asked_bytes: int, given_bytes: int) -> None:
+    spec = compiled(RING.replace("SIZE", str(asked_bytes)))
+    with UserObject(spec) as owner:
+        assert owner.program("send").run(Frame(bytes(64))).retval == 2
+        assert owner.maps["ring"].struct.max_entries == given_bytes
+
+
+@pytest.mark.needs_kernel
+def test_sizes_are_those_that_the_kernel_gets() -> None:
+    from xdplab.kernel.libbpf import LoadedObject, library
+    from xdplab.kernel.testrun import TestRun
+
+    with LoadedObject(compiled(EVENTS)) as loaded:
+        # Slots are there for keys below the size: E2BIG tells the first that is not.
+        key = possible_cpus().to_bytes(4, "little")
+        assert library().bpf_map_delete_elem(loaded.maps["events"], key) == -7
+        assert TestRun(loaded.prog_fd("send"), bytes(64)).outcome().retval == 1
+
+
+PINNED = """
+struct { __uint(type, 2); __uint(key_size, 4); __uint(value_size, 4); __uint(max_entries, 1);
+         __uint(pinning, 1); } xdplab_pinned SEC(".maps");
+static void *(*map_lookup_elem)(void *, void *) = (void *)1;
+SEC("xdp_old_name") int look(struct ctx *ctx)
+{
+    u32 key = 0;
+    return map_lookup_elem(&xdplab_pinned, &key) ? 2 : 1;
+}
+"""
+
+
+@pytest.mark.needs_kernel
+def test_a_map_that_asks_for_it_is_not_pinned_and_old_section_names_are_xdp() -> None:
+    from xdplab.kernel.libbpf import LoadedObject
+    from xdplab.kernel.testrun import TestRun
+
+    with LoadedObject(compiled(PINNED)) as loaded:
+        assert TestRun(loaded.prog_fd("look"), bytes(64)).outcome().retval == 2
+        assert not Path("/sys/fs/bpf/xdplab_pinned").exists()
