@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,14 @@ def test_the_cpu_is_named_where_the_run_was_pinned_to_one(pinned: int | None, sa
     run = lines(_document(environment=facts))[2]
     assert says in run
     assert ("CPU" in run) == (pinned is not None)
+
+
+def test_intervals_are_named_where_there_are_any() -> None:
+    few = replace(_result(None, 2), estimate=Estimate(1.0, -math.inf, math.inf, 0.95, 2))
+    run = lines(_document(results=(few,)))[2]
+    assert run.endswith("operation method, 2 loads, 1 min 15 s")
+    run = lines(_document(results=(few, _result(None, 5))))[2]
+    assert run.endswith("operation method, 2 to 5 loads, 95 % intervals, 1 min 15 s")
 
 
 def test_each_method_has_the_resolution_of_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -124,7 +125,7 @@ def _run(document: records.Document) -> str:
         engine or "nothing was measured",
         *_methods(measured),
         _loads([result.estimate.n for result in measured if result.estimate]),
-        _levels([result.estimate.level for result in measured if result.estimate]),
+        _levels([result.estimate for result in measured if result.estimate]),
         duration(run.duration_s),
         "" if run.complete else "interrupted before its end",
     ]
@@ -155,7 +156,9 @@ def _loads(counts: Sequence[int]) -> str:
     return f"{low} loads" if low == high else f"{low} to {high} loads"
 
 
-def _levels(levels: Sequence[float]) -> str:
+def _levels(estimates: Sequence[records.Estimate]) -> str:
+    # A figure from too few loads has a level and no interval to hold it.
+    levels = [estimate.level for estimate in estimates if math.isfinite(estimate.half_width)]
     return " and ".join(f"{level:.4g} %" for level in dict.fromkeys(x * 100 for x in levels)) + (
         " intervals" if levels else ""
     )
