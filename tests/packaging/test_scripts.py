@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -62,3 +63,50 @@ def test_no_fit_python_is_one_sentence(tmp_path: Path, pythons: dict[str, str], 
     assert result.stderr.startswith("xdplab needs Python 3.11 or newer with venv; ")
     assert said in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.fixture
+def ready() -> None:
+    """Skips where calling a script would first set up the environment for minutes."""
+    environment = [sys.executable, "-I", str(ROOT / "scripts" / "environment.py")]
+    if subprocess.run([*environment, "--current", "run"], check=False).returncode:
+        pytest.skip("the repository's .venv is not there or not up to date")
+
+
+def called(command: Path | str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """What a script answers when it is called from another folder."""
+    return subprocess.run(
+        [str(command), *arguments], cwd=cwd, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.usefixtures("ready")
+@pytest.mark.parametrize("how", ["its path", "a link", "a link to a link", "a relative link"])
+def test_a_script_finds_its_repository_from_anywhere(tmp_path: Path, how: str) -> None:
+    bench = ROOT / "scripts" / "bench"
+    # Blanks in its name: whatever is not quoted shows.
+    folder = tmp_path / "some where"
+    folder.mkdir()
+    link = folder / "measure"
+    if how == "a link":
+        link.symlink_to(bench)
+    elif how == "a link to a link":
+        (tmp_path / "first").symlink_to(bench)
+        link.symlink_to(tmp_path / "first")
+    elif how == "a relative link":
+        link.symlink_to(os.path.relpath(bench, folder))
+    command = bench if how == "its path" else link
+    result = called(command, "--help", cwd=folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert result.stdout.startswith("Usage: xdplab run ")
+    # Nothing was set up beside the link.
+    assert [path for path in folder.iterdir() if path != link] == []
+
+
+@pytest.mark.usefixtures("ready")
+def test_a_script_is_found_by_a_relative_path_as_well(tmp_path: Path) -> None:
+    name = os.path.relpath(ROOT / "scripts" / "bench", tmp_path)
+    result = called(name, "no-such-suite", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "no-such-suite" in result.stderr
+    assert list(tmp_path.iterdir()) == []
