@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdplab.errors import NotPossibleError, ObjectError, UsageError
+from xdplab.errors import ObjectError, UsageError
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn, decode
 from xdplab.program.spec import LineInfo, ObjectSpec, ProgramSpec, Relocation
@@ -150,12 +150,8 @@ class _Linker:
                 f"Linking {self._program} of {self._spec.name}: it calls {name}, which the "
                 "object does not have"
             )
-        if function.has_core_relocations:
-            raise NotPossibleError(
-                f"Linking {self._program} of {self._spec.name}: function {name} has CO-RE "
-                "relocations, which need the running kernel's own types. Compile it "
-                "without preserve_access_index, or run it on the kernel engine"
-            )
+        # CO-RE relocations adapt a program to a kernel's types. There is no kernel here: what the
+        # program runs on are its own types, for which it was compiled, so there is nothing to do.
         return function
 
     def _place(self, function: ProgramSpec) -> int:
