@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.user.kernel_maps import possible_cpus
+from xdplab.errors import NotPossibleError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, compile_object, read_object
 from xdplab.user.machine import UserObject
@@ -102,3 +103,36 @@ def test_a_map_that_asks_for_it_is_not_pinned_and_old_section_names_are_xdp() ->
     with LoadedObject(compiled(PINNED)) as loaded:
         assert TestRun(loaded.prog_fd("look"), bytes(64)).outcome().retval == 2
         assert not Path("/sys/fs/bpf/xdplab_pinned").exists()
+
+
+CORE = """
+#pragma clang attribute push (__attribute__((preserve_access_index)), apply_to = record)
+struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
+struct ethhdr { unsigned char h_dest[6], h_source[6]; unsigned short h_proto; } PACKED;
+struct xdp_md___partly { u32 rx_queue_index; };
+struct net_device { int ifindex; };
+#pragma clang attribute pop
+SEC("xdp") int settled(struct xdp_md *ctx)
+{
+    struct ethhdr *eth = (void *)(long)ctx->data;
+    if ((void *)(eth + 1) > (void *)(long)ctx->data_end)
+        return 1;
+    return eth->h_proto == 8 ? 2 + ctx->rx_queue_index : 1;
+}
+SEC("xdp") int partly(struct xdp_md___partly *ctx) { return ctx->rx_queue_index; }
+SEC("xdp") int internal(void *ctx)
+{
+    return __builtin_preserve_field_info(((struct net_device *)0)->ifindex, 0);
+}
+""".replace("PACKED", "__attribute__((packed))")
+
+
+def test_core_relocations_of_what_every_kernel_lays_out_alike_are_no_obstacle() -> None:
+    spec = compiled(CORE)
+    with UserObject(spec) as owner:
+        program = owner.program("settled")
+        assert program.run(Frame(bytes(12) + b"\x08\0" + bytes(50))).retval == 2
+        assert program.run(Frame(bytes(64))).retval == 1
+        for name in ("partly", "internal"):
+            with pytest.raises(NotPossibleError, match="CO-RE"):
+                owner.program(name)

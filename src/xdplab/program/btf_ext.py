@@ -1,4 +1,4 @@
-"""Which source line an instruction comes from: reads section .BTF.ext.
+"""Source lines and CO-RE relocations of instructions: reads section .BTF.ext.
 
 The layout is that of libbpf's struct btf_ext_header and of the kernel's bpf_line_info:
 after the header, each part begins with the size of its records, then has a
@@ -8,14 +8,48 @@ block for each code section.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from xdplab.errors import ObjectError
 from xdplab.program.bounded import Region
-from xdplab.program.btf import MAX_SIZE, Btf
+from xdplab.program.btf import MAX_SIZE, STRUCT, UNION, Btf
 
 MAX_LINES = 1 << 16
+
+_SETTLED_BYTES: Mapping[str, int] = {
+    "arphdr": 8,
+    "bpf_cpumap_val": 8,
+    "bpf_devmap_val": 8,
+    "bpf_fib_lookup": 64,
+    "bpf_sock_tuple": 36,
+    "ethhdr": 14,
+    "frag_hdr": 8,
+    "gre_base_hdr": 4,
+    "icmp6hdr": 8,
+    "icmphdr": 8,
+    "in6_addr": 16,
+    "in_addr": 4,
+    "iphdr": 20,
+    "ipv6_opt_hdr": 2,
+    "ipv6hdr": 40,
+    "sctphdr": 12,
+    "tcp_word_hdr": 20,
+    "tcphdr": 20,
+    "udphdr": 8,
+    "vlan_ethhdr": 18,
+    "vlan_hdr": 4,
+    "xdp_md": 24,
+}
+"""Structures that are laid out alike by every kernel, for they are on the wire or in its UAPI, with
+their sizes (linux/if_ether.h, ip.h, bpf.h, ...). A source that declares the members that it uses
+and no others has another size: then only the kernel can tell."""
+
+# enum bpf_core_relo_kind (linux/bpf.h): what is asked of a field (offset, size, existence,
+# sign, shifts), a type's number in the object's own BTF, and a type's size.
+_CORE_FIELD = frozenset(range(6))
+_CORE_LOCAL_TYPE_ID = 6
+_CORE_TYPE_SIZE = 9
 
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
@@ -23,6 +57,7 @@ _CORE_PART = struct.Struct("<II")
 _WORD = struct.Struct("<I")
 _BLOCK = struct.Struct("<II")
 _LINE = struct.Struct("<IIII")
+_CORE = struct.Struct("<IIII")
 
 
 class Line(NamedTuple):
@@ -38,7 +73,8 @@ class Line(NamedTuple):
 class BtfExt:
     """Lines and CO-RE relocations by code section; lines in the order of their offsets.
 
-    `core_offsets` holds the byte offsets of the instructions that CO-RE adapts.
+    `core_offsets` holds the byte offsets of the instructions that the kernel's own types decide:
+    those that CO-RE adapts, but for those that come out as they were compiled on every kernel.
     """
 
     def __init__(self, region: Region, btf: Btf) -> None:
@@ -69,8 +105,9 @@ class BtfExt:
         if header_size >= _HEADER.size + _CORE_PART.size:
             core_offset, core_size = region.unpack(_CORE_PART, _HEADER.size, "the CO-RE header")
             for section, record in self._records(header_size + core_offset, core_size, btf):
-                (offset,) = _WORD.unpack_from(record)
-                self.core_offsets.setdefault(section, []).append(offset)
+                offset, type_number, _, kind = _CORE.unpack_from(record)
+                if not _is_settled(btf, type_number, kind):
+                    self.core_offsets.setdefault(section, []).append(offset)
         for offsets in self.core_offsets.values():
             offsets.sort()
 
@@ -95,3 +132,17 @@ class BtfExt:
                     self._region.take(start + index * record_size, record_size, "a record"),
                 )
             start += count * record_size
+
+
+def _is_settled(btf: Btf, type_number: int, kind: int) -> bool:
+    """Whether a CO-RE relocation gives what the compiler put there, whatever the kernel."""
+    if kind == _CORE_LOCAL_TYPE_ID:
+        return True
+    found = btf.resolve(type_number)
+    if kind not in (*_CORE_FIELD, _CORE_TYPE_SIZE) or found is None:
+        return False
+    if found.kind not in (STRUCT, UNION):
+        return False
+    # What follows three underscores tells flavours of one type apart.
+    name = btf.name(found).partition("___")[0]
+    return found.target == _SETTLED_BYTES.get(name)
