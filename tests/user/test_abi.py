@@ -64,6 +64,7 @@ def test_enumerations_are_those_of_the_header() -> None:
         "user_clear_head": abi.ClearHead,
         "user_move": abi.Move,
         "user_redirect": abi.Redirect,
+        "user_skb_reuse": abi.SkbReuse,
     }
     text = re.sub(r"/\*.*?\*/", "", header(), flags=re.DOTALL)
     bodies = dict(re.findall(r"enum (\w+) \{(.*?)\}", text, re.DOTALL))

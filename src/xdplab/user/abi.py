@@ -58,6 +58,13 @@ class Move(IntEnum):
     WORDS = 1
 
 
+class SkbReuse(IntEnum):
+    """enum user_skb_reuse: where the veth model's heads go whose frame goes on."""
+
+    OFF = 0
+    NAPI_CACHE = 1
+
+
 class Redirect(IntEnum):
     """enum user_redirect: what the last redirect of a packet named."""
 
@@ -214,6 +221,40 @@ class UserJob(ctypes.Structure):
     )
 
 
+class UserVethJob(ctypes.Structure):
+    """struct user_veth_job."""
+
+    _fields_ = (
+        ("program", ctypes.c_void_p),
+        ("frame", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+        ("memory_bytes", ctypes.c_uint64),
+        ("packet", ctypes.c_void_p),
+        ("packet_bytes", ctypes.c_uint32),
+        ("skb_reuse", ctypes.c_uint32),
+        ("ring_entries", ctypes.c_uint32),
+        ("budget", ctypes.c_uint32),
+        ("clock", ctypes.c_int32),
+        ("padding", ctypes.c_uint32),
+        ("warmup", ctypes.c_uint64),
+        ("packets", ctypes.c_uint64),
+        ("generated", ctypes.c_uint64),
+        ("polled", ctypes.c_uint64),
+        ("forwarded", ctypes.c_uint64),
+        ("polled_far", ctypes.c_uint64),
+        ("dropped", ctypes.c_uint64),
+        ("passed", ctypes.c_uint64),
+        ("lost", ctypes.c_uint64),
+        ("refused", ctypes.c_uint64),
+        ("seen", ctypes.c_uint64),
+        ("heads_made", ctypes.c_uint64),
+        ("heads_free", ctypes.c_uint64),
+        ("heads_cached", ctypes.c_uint64),
+        ("pages_out", ctypes.c_uint64),
+        ("buffers_out", ctypes.c_uint64),
+    )
+
+
 STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "user_frag": UserFrag,
     "user_frame": UserFrame,
@@ -223,5 +264,6 @@ STRUCTURES: dict[str, type[ctypes.Structure]] = {
     "user_map": UserMapStruct,
     "user_buffer": UserBuffer,
     "user_job": UserJob,
+    "user_veth_job": UserVethJob,
 }
 """Every structure of abi.h by its C name."""

@@ -201,4 +201,43 @@ struct user_job {
 	u64 actions[USER_ACTIONS]; /* out: how often each retval came; others count in the last */
 };
 
+/* What the model of veth does with a head whose frame goes on. */
+enum user_skb_reuse {
+	USER_SKB_REUSE_OFF,        /* back to the slab */
+	USER_SKB_REUSE_NAPI_CACHE, /* back to the NAPI cache that it came from */
+};
+
+/* One timed call of the model of veth's receive path (veth_model.c). */
+struct user_veth_job {
+	u64 (*program)(struct user_frame *frame); /* of every interface, told apart by ifindex */
+	struct user_frame *frame; /* its state is the caller's */
+	u8 *memory;           /* page-aligned, user_veth_bytes() of them */
+	u64 memory_bytes;
+	const u8 *packet;     /* what the generator sends */
+	u32 packet_bytes;
+	u32 skb_reuse;        /* enum user_skb_reuse */
+	u32 ring_entries;     /* of each interface's ring, 2 to 256 */
+	u32 budget;           /* packets a poll, 1 to 256 */
+	s32 clock;            /* clock id of CLOCK_MONOTONIC */
+	u32 padding;
+	u64 warmup;           /* packets before the clock starts */
+	u64 packets;
+	/* out: packets */
+	u64 generated;
+	u64 polled;           /* by the first interface */
+	u64 forwarded;        /* that a second one's ring took */
+	u64 polled_far;       /* by the second ones */
+	u64 dropped;
+	u64 passed;
+	u64 lost;             /* no room in the second ring, or no memory */
+	u64 refused;          /* sent where there is no interface */
+	u64 seen;             /* sum of what the stack behind PASS read of the headers */
+	/* out: heads, found by walking every free list, and buffers */
+	u64 heads_made;
+	u64 heads_free;
+	u64 heads_cached;
+	u64 pages_out;        /* not back in the driver's pool */
+	u64 buffers_out;      /* not back with the generator */
+};
+
 #endif

@@ -22,5 +22,7 @@
 #include "trace.c"
 #include "run.c"
 #include "clock.c"
+#include "veth_heads.c"
+#include "veth_model.c"
 #include "helpers.c"
 #include "layout.c"
