@@ -2,12 +2,15 @@
 /*
  * Longest prefix match: a binary trie whose nodes are entries, or forks that two entries need, as
  * kernel/bpf/lpm_trie.c. Keys are a u32 prefix length and then the bits, most significant first.
+ *
+ * A node's number is where it lies, in words of 8 bytes from 1. A lookup is a chain of loads, one
+ * node's address out of another: nothing that can be known beforehand is computed within it.
  */
 
 #define LPM_DEPTH (8 * 256 + 1) /* longest key, and the empty prefix */
 
 struct lpm_node {
-	u32 child[2];         /* numbers from 1; 0 is none */
+	u32 child[2];         /* numbers; 0 is none */
 	u32 prefix_bits;
 	u32 is_fork;
 	u32 number;           /* its own */
@@ -20,7 +23,7 @@ struct lpm_map {
 	u64 node_bytes;
 	u32 data_bytes;
 	u32 value_offset;
-	u32 node_count;
+	u32 last;             /* the highest number that a node may have */
 	u32 unused;
 	u32 free;
 	u32 root;
@@ -33,13 +36,18 @@ static void lpm_layout(const struct user_map *map, struct lpm_map *lpm)
 	lpm->data_bytes = map->key_bytes - 4;
 	lpm->value_offset = sizeof(struct lpm_node) + round_up_8(lpm->data_bytes);
 	lpm->node_bytes = lpm->value_offset + round_up_8(map->value_bytes);
+}
+
+inline_always u64 lpm_node_count(const struct user_map *map)
+{
 	/* Each entry beyond the first needs one fork at most; one spare is for replacing. */
-	lpm->node_count = 2 * map->max_entries + 1;
+	return 2ull * map->max_entries + 1;
 }
 
 static s64 lpm_memory(const struct user_map *map)
 {
 	struct lpm_map lpm;
+	u64 bytes;
 
 	if (!map->max_entries || !map->value_bytes || map->key_bytes < 5 ||
 	    map->key_bytes > 4 + 256 || !(map->flags & BPF_F_NO_PREALLOC) ||
@@ -51,7 +59,9 @@ static s64 lpm_memory(const struct user_map *map)
 	if (map->max_entries > 1u << 30)
 		return -E2BIG;
 	lpm_layout(map, &lpm);
-	return round_up_8(sizeof(lpm)) + lpm.node_bytes * lpm.node_count;
+	bytes = lpm.node_bytes * lpm_node_count(map);
+	/* Numbers are u32: that is for 32 GiB. */
+	return bytes >> 35 ? -ENOMEM : (s64)(round_up_8(sizeof(lpm)) + bytes);
 }
 
 static void lpm_create(struct user_map *map, u8 *memory)
@@ -60,18 +70,19 @@ static void lpm_create(struct user_map *map, u8 *memory)
 
 	lpm_layout(map, lpm);
 	lpm->nodes = memory + round_up_8(sizeof(*lpm));
+	lpm->last = lpm->node_bytes / 8 * (lpm_node_count(map) - 1) + 1;
 	lpm->unused = 1;
 	map->inside = lpm;
 	map->values = lpm->nodes + lpm->value_offset;
 	map->value_stride = lpm->node_bytes;
-	map->values_bytes = lpm->node_bytes * (lpm->node_count - 1) + round_up_8(map->value_bytes);
+	map->values_bytes = lpm->node_bytes * (lpm_node_count(map) - 1) + round_up_8(map->value_bytes);
 }
 
 inline_always struct lpm_node *lpm_node(const struct lpm_map *lpm, u32 number)
 {
-	if (unlikely(number - 1 >= lpm->node_count))
+	if (unlikely(number - 1 >= lpm->last))
 		return NULL;
-	return (struct lpm_node *)(lpm->nodes + lpm->node_bytes * (number - 1));
+	return (struct lpm_node *)(lpm->nodes + 8 * (u64)(number - 1));
 }
 
 inline_always u32 lpm_bit(const u8 *data, u32 index)
@@ -115,14 +126,38 @@ inline_always u32 lpm_max_bits(const struct lpm_map *lpm)
 	return 8 * lpm->data_bytes;
 }
 
-static u8 *lpm_lookup(const struct user_map *map, const void *key)
+/*
+ * IPv4 addresses: the key stays in a register. Both children are loaded while the bit that chooses is
+ * still being found: without the barrier LLVM would load one of them, later.
+ */
+inline_always u8 *lpm_lookup_word(const struct lpm_map *lpm, const void *key)
 {
-	const struct lpm_map *lpm = map->inside;
-	struct lpm_node *node, *found = NULL;
+	u32 word = __builtin_bswap32(read_u32((const u8 *)key + 4)), key_bits = read_u32(key);
+	u32 number = lpm->root, last = lpm->last;
+	u8 *nodes = lpm->nodes, *found = NULL;
 
-	if (read_u32(key) > lpm_max_bits(lpm))
-		return NULL;
-	node = lpm_node(lpm, lpm->root);
+	while (number - 1 < last) {
+		const struct lpm_node *node = (void *)(nodes + 8 * (u64)(number - 1));
+		u32 difference = __builtin_bswap32(read_u32(node->data)) ^ word;
+		u32 bits = difference ? (u32)__builtin_clz(difference) : 32;
+		u32 zero = node->child[0], one = node->child[1], prefix_bits = node->prefix_bits;
+
+		if (min_of(bits, key_bits) < prefix_bits)
+			break;
+		if (!node->is_fork)
+			found = (u8 *)node;
+		if (prefix_bits >= 32)
+			break;
+		__asm__("" : "+r"(zero), "+r"(one));
+		number = __builtin_unpredictable(word >> (31 - prefix_bits) & 1) ? one : zero;
+	}
+	return found ? found + lpm->value_offset : NULL;
+}
+
+static __attribute__((noinline)) u8 *lpm_lookup_long(const struct lpm_map *lpm, const void *key)
+{
+	struct lpm_node *node = lpm_node(lpm, lpm->root), *found = NULL;
+
 	while (node) {
 		u32 bits = lpm_match(lpm, node, key);
 
@@ -139,14 +174,25 @@ static u8 *lpm_lookup(const struct user_map *map, const void *key)
 	return found ? (u8 *)found + lpm->value_offset : NULL;
 }
 
+static u8 *lpm_lookup(const struct user_map *map, const void *key)
+{
+	const struct lpm_map *lpm = map->inside;
+
+	if (unlikely(read_u32(key) > lpm_max_bits(lpm)))
+		return NULL;
+	return lpm->data_bytes == 4 ? lpm_lookup_word(lpm, key) : lpm_lookup_long(lpm, key);
+}
+
 static struct lpm_node *lpm_take(struct lpm_map *lpm)
 {
 	struct lpm_node *node = lpm_node(lpm, lpm->free);
 
-	if (node)
+	if (node) {
 		lpm->free = node->child[0];
-	else if ((node = lpm_node(lpm, lpm->unused)))
-		node->number = lpm->unused++;
+	} else if ((node = lpm_node(lpm, lpm->unused))) {
+		node->number = lpm->unused;
+		lpm->unused += lpm->node_bytes / 8;
+	}
 	if (node) {
 		node->child[0] = 0;
 		node->child[1] = 0;
