@@ -55,8 +55,8 @@ def count(spec: ObjectSpec, program: str, frames: Iterable[Frame]) -> Tally:
     instructions: list[int] = []
     actions: Counter[str] = Counter()
     with (
-        UserObject(spec, Options(Mode.CHECKED), cache=cache) as guard,
-        UserObject(spec, Options(Mode.COUNTED), cache=cache) as counter,
+        UserObject(spec, Options(Mode.CHECKED, quick=True), cache=cache) as guard,
+        UserObject(spec, Options(Mode.COUNTED, quick=True), cache=cache) as counter,
     ):
         for one in (guard, counter):
             one.state.fixed_time, one.state.time_ns = 1, _TIME_NS

@@ -19,6 +19,7 @@ from xdplab.program.insn import Insn
 from xdplab.program.spec import MapSpec
 from xdplab.user.abi import Fault
 from xdplab.user.faults import FaultRecord
+from xdplab.user.jit import compile_ir
 from xdplab.user.link import MapRef
 from xdplab.user.machine import Outcome, UserObject
 from xdplab.user.options import Mode, Options
@@ -153,6 +154,31 @@ def test_arguments_of_helpers_are_checked() -> None:
         A_MAP, on_stack, copy(3, 10), add(3, -4), mov(4, 0), call(2), maps=(ARRAY,)
     )
     assert (value.kind, value.size_bytes) == (Fault.STACK, 8)
+
+
+@pytest.mark.parametrize(("off", "kind"), [(0, Fault.NULL), (4, Fault.NULL), (8, Fault.MAP_VALUE)])
+def test_a_lookup_that_found_nothing_is_no_value(off: int, kind: Fault) -> None:
+    key = 0 if kind is Fault.MAP_VALUE else 9
+    fault = in_checked_mode(
+        Insn(isa.ST | isa.W | isa.MEM, 10, 0, -4, key),
+        *(A_MAP, copy(2, 10), add(2, -4), call(1)),
+        *(add(0, off), load(isa.B, 0, 0, 0)),
+        maps=(ARRAY,),
+    )
+    assert fault.kind is kind
+
+
+def test_quick_code_has_the_same_faults() -> None:
+    sizes: dict[bool, int] = {}
+    for quick in (False, True):
+        with UserObject(checks(), Options(Mode.CHECKED, quick=quick)) as owner:
+            owner.write("where", 64)
+            program = owner.program("packet")
+            assert fault_of(program.run(FRAME)).kind is Fault.PACKET
+            owner.write("where", 63)
+            assert program.run(FRAME).retval == 63
+            sizes[quick] = len(compile_ir(program.translation.ir, owner.options))
+    assert sizes[True] > sizes[False]
 
 
 HASH = MapSpec("hash", 1, "hash", 8, 16, 8)

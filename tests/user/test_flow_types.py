@@ -82,9 +82,24 @@ def test_a_lookup_gives_a_value_and_leaves_the_key() -> None:
         EXIT,
     ]
     known = types_of(linked(insns, references={5: MapRef("counts")}))[9]
-    assert known[0] == MapValue("counts")
+    assert known[0] == MapValue("counts", 0)
     assert known[1] is None
     assert known[6] == known[7] == Ctx()
+
+
+def test_a_place_in_a_value_is_followed_until_it_varies() -> None:
+    lookup = [copy(2, 10), add(2, -4), Insn(isa.LD_IMM64, 1, 1), Insn(0), call(1)]
+    insns = [
+        Insn(isa.ST | isa.W | isa.MEM, 10, 0, -4, 0),
+        *lookup,
+        add(0, 4),
+        Insn(isa.JMP | isa.JEQ | isa.K, 0, 0, 1, 0),
+        add(0, 2),
+        EXIT,
+    ]
+    known = types_of(linked(insns, references={3: MapRef("counts")}))
+    assert known[7][0] == MapValue("counts", 4)
+    assert known[9][0] == MapValue("counts", None)
 
 
 def test_a_helper_that_writes_takes_types_away() -> None:

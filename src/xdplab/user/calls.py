@@ -93,7 +93,7 @@ def call_effects(program: LinkedProgram, maps: Mapping[str, MapSpec]) -> CallEff
 def _result(spec: HelperSpec, first: Type | None, maps: Mapping[str, MapSpec]) -> Type | None:
     if spec.returns is not ReturnKind.MAP_VALUE_OR_NULL or not isinstance(first, MapPointer):
         return None
-    return None if maps[first.name].type in _MAPS_OF_MAPS else MapValue(first.name)
+    return None if maps[first.name].type in _MAPS_OF_MAPS else MapValue(first.name, 0)
 
 
 def _callback_arguments(
@@ -102,7 +102,7 @@ def _callback_arguments(
     """A callback of bpf_for_each_map_elem gets the map, a key and its value; others numbers."""
     if spec.name != "for_each_map_elem" or not isinstance(first, MapPointer):
         return (None,) * 5
-    return first, Memory(maps[first.name].key_size), MapValue(first.name), None, None
+    return first, Memory(maps[first.name].key_size), MapValue(first.name, 0), None, None
 
 
 def _written_bytes(argument: Argument, types: Types) -> int | None:

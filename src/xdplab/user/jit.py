@@ -56,9 +56,10 @@ def _new_machine(quick: bool = False) -> TargetMachine:
     """Code that reaches its maps and helpers as the kernel's does, by short relative addresses."""
     import llvmlite.binding as llvm
 
+    cpu, features = _host()
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=cpu,
+        features=features,
         opt=0 if quick else 2,
         reloc="pic",
         codemodel="small",
@@ -84,8 +85,7 @@ def _libc() -> Mapping[str, int]:
 def compile_ir(ir: str, options: Options, cache: ObjectCache | None = None) -> bytes:
     """Machine code of a translation as a relocatable object.
 
-    `cache` is asked first, and told after. Modes that nobody times are compiled in a quarter of
-    the time to code that takes two or three times as long.
+    `cache` is asked first, and told after.
     """
     key = _key(ir, options)
     kept = cache.read(key) if cache else None
@@ -93,7 +93,7 @@ def compile_ir(ir: str, options: Options, cache: ObjectCache | None = None) -> b
         return kept
     import llvmlite.binding as llvm
 
-    machine = _machine(options.guards)
+    machine = _machine(options.is_quick)
     try:
         module = llvm.parse_assembly(ir)
     except RuntimeError as error:
@@ -106,7 +106,7 @@ def compile_ir(ir: str, options: Options, cache: ObjectCache | None = None) -> b
     builder = llvm.create_pass_builder(machine, tuning)
     if options.inline_helpers:
         _take_helpers(module)
-    if options.is_faithful or options.guards:
+    if options.is_faithful or options.is_quick:
         passes = llvm.create_new_module_pass_manager()
         for name in _PASSES:
             getattr(passes, f"add_{name}_pass")()
@@ -137,15 +137,21 @@ def _take_helpers(module: ModuleRef) -> None:
     passes.run(module, llvm.create_pass_builder(_machine(), tuning))
 
 
+@functools.cache
+def _host() -> tuple[str, str]:
+    """The processor and its features. LLVM takes a third of a millisecond to find them."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
 def _key(ir: str, options: Options) -> str:
     import llvmlite
-    import llvmlite.binding as llvm
 
     parts = [
         __version__,
         llvmlite.__version__,
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
+        *_host(),
         repr(options),
         str(runtime.runtime_module()) if options.inline_helpers else "",
         ir,

@@ -50,9 +50,10 @@ class MapPointer:
 
 @dataclass(frozen=True, slots=True)
 class MapValue:
-    """Somewhere in a value of a map, or NULL."""
+    """`offset` bytes into a value of a map, None where it varies, or so far behind NULL."""
 
     name: str
+    offset: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,8 @@ def join(one: Type | None, other: Type | None) -> Type | None:
         return Stack(None)
     if isinstance(one, Packet) and isinstance(other, Packet):
         return Packet(None)
+    if isinstance(one, MapValue) and isinstance(other, MapValue) and one.name == other.name:
+        return MapValue(one.name)
     return None
 
 
@@ -141,14 +144,14 @@ def shift(type: Type | None, distance: int | None) -> Type | None:
             return Ctx(offset + distance) if distance is not None else MaybeCtx()
         case Memory(size_bytes, offset):
             return Memory(size_bytes, offset + distance) if distance is not None else None
-        case Stack(offset) | Packet(offset):
+        case Stack(offset) | Packet(offset) | MapValue(_, offset):
             known = distance is not None and offset is not None
             return replace(type, offset=offset + distance if known else None)  # type: ignore[operator]
         case PacketEnd():
             return Packet(None)
         case Constant(value):
             return Constant((value + distance) & MASK64) if distance is not None else None
-        case MapValue() | Data() | MaybeCtx():
+        case Data() | MaybeCtx():
             return type
         case _:
             return None

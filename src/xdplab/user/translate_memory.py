@@ -8,14 +8,9 @@ from xdplab.errors import NotPossibleError, ObjectError
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn
 from xdplab.user.abi import Fault, UserFrame
-from xdplab.user.pointer_types import (
-    Ctx,
-    MaybeCtx,
-    Memory,
-    Stack,
-)
+from xdplab.user.pointer_types import Ctx, MapValue, MaybeCtx, Memory, Stack, shift
 from xdplab.user.translate_checks import check, stack_bounds
-from xdplab.user.translate_ir import FRAME, STACK_BYTES
+from xdplab.user.translate_ir import FRAME, MEMORY, STACK_BYTES
 from xdplab.user.translate_scope import Scope
 
 CTX_POINTERS: Mapping[int, int] = {
@@ -89,7 +84,8 @@ def _memory_load(scope: Scope, insn: Insn) -> None:
     bits = 8 * isa.SIZE_BYTES[insn.size]
     pointer = address(scope, insn.src, insn.off, isa.SIZE_BYTES[insn.size], writes=False)
     emitter = scope.emitter
-    value = emitter.value(f"{_access(scope, insn.src, 'load')} i{bits}, ptr {pointer}, align 1")
+    access = _access(scope, insn.src, "load")
+    value = emitter.value(f"{access} i{bits}, ptr {pointer}, align 1, {MEMORY}")
     if isinstance(scope.type_of(insn.src), Stack):
         # What was never written is undefined, but must at least stay one and the same value.
         value = emitter.value(f"freeze i{bits} {value}")
@@ -117,7 +113,7 @@ def emit_store(scope: Scope, insn: Insn) -> None:
         value = str(insn.imm & (1 << 8 * size) - 1 if size < 8 else insn.imm)
     pointer = address(scope, insn.dst, insn.off, size, writes=True)
     access = _access(scope, insn.dst, "store")
-    emitter.do(f"{access} i{8 * size} {value}, ptr {pointer}, align 1")
+    emitter.do(f"{access} i{8 * size} {value}, ptr {pointer}, align 1, {MEMORY}")
 
 
 def _access(scope: Scope, register: int, verb: str) -> str:
@@ -187,8 +183,8 @@ def address(
     if offset:
         where = emitter.value(f"add i64 {where}, {offset}")
     if scope.options.checks:
-        if isinstance(kind, Memory):
-            kind = Memory(kind.size_bytes, kind.offset + offset)
+        if isinstance(kind, Memory | MapValue):
+            kind = shift(kind, offset)
         check(scope, kind, where, str(size), writes)
         if aligned:
             odd = emitter.value(f"and i64 {where}, {size - 1}")
