@@ -360,11 +360,31 @@ class Bench:
                 self.calls[program, KERNEL] = self._kernel.timer(program)
 
 
-def measure(bench: Bench, rounds: int, stop: Stop) -> dict[tuple[str, str], Figures]:
+class Loading:
+    """Milliseconds from a specification to an address: compiled, and from the cache."""
+
+    def __init__(self, folder: Path) -> None:
+        self._cache = ObjectCache(folder)
+        self.taken_ms: dict[str, list[float]] = {"compile": [], "reload": []}
+
+    def round(self, spec: ObjectSpec) -> None:
+        """Time both once; the cache is filled by the first reload, which does not count."""
+        for name, cache in (("compile", None), ("reload", self._cache)):
+            with UserObject(spec, cache=cache) as owner:
+                is_cold = cache is not None and not cache.folder.exists()
+                start = time.perf_counter()
+                owner.program(COMPILED)
+                if not is_cold:
+                    self.taken_ms[name].append(1e3 * (time.perf_counter() - start))
+
+
+def measure(
+    bench: Bench, loading: Loading, rounds: int, stop: Stop
+) -> dict[tuple[str, str], Figures]:
     """Contenders in turns; the order within a program moves on by one each round."""
     figures: dict[tuple[str, str], Figures] = {}
     for number in range(rounds):
-        if stop.asked and figures:
+        if stop.asked and number > 1:
             break
         if number % max(1, rounds // RELOADS) == 0:
             bench.reload_kernel()
@@ -375,23 +395,8 @@ def measure(bench: Bench, rounds: int, stop: Stop) -> dict[tuple[str, str], Figu
                 call = bench.calls[key]
                 best = min(call() for _ in range(CALLS)) / PACKETS
                 figures.setdefault(key, Figures()).rounds_ns.append(best)
+        loading.round(bench.spec)
     return figures
-
-
-def loading_ms(spec: ObjectSpec, rounds: int) -> dict[str, list[float]]:
-    """Milliseconds from a specification to an address: compiled, and from the cache, each round."""
-    taken: dict[str, list[float]] = {"compile": [], "reload": []}
-    with tempfile.TemporaryDirectory(prefix="xdplab-benchmark-") as folder:
-        cache = ObjectCache(Path(folder))
-        for _ in range(rounds):
-            for name, given in (("compile", None), ("reload", cache)):
-                with UserObject(spec, cache=given) as owner:
-                    start = time.perf_counter()
-                    owner.program(COMPILED)
-                    taken[name].append(1e3 * (time.perf_counter() - start))
-    # The first one filled the cache.
-    taken["reload"] = taken["reload"][1:]
-    return taken
 
 
 def ratios(figures: Mapping[tuple[str, str], Figures], over: str, under: str) -> list[float]:
@@ -489,8 +494,10 @@ def main() -> int:
             os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
             spec = read_object(compile_object(SOURCE, include=(HEADERS,)), "engine")
             bench = Bench(spec, arguments.ubpf, exit_stack)
-            figures = measure(bench, arguments.rounds, stop)
-            loading = loading_ms(spec, min(arguments.rounds, 50))
+            folder = exit_stack.enter_context(tempfile.TemporaryDirectory(prefix="xdplab-"))
+            timings = Loading(Path(folder, "programs"))
+            figures = measure(bench, timings, arguments.rounds, stop)
+            loading = timings.taken_ms
     except XdplabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
