@@ -110,7 +110,8 @@ CORE = """
 struct xdp_md { u32 data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex; };
 struct ethhdr { unsigned char h_dest[6], h_source[6]; unsigned short h_proto; } PACKED;
 struct xdp_md___partly { u32 rx_queue_index; };
-struct net_device { int ifindex; };
+struct xdp_md___start { u32 data, data_end; };
+struct iphdr { unsigned int saddr; };
 #pragma clang attribute pop
 SEC("xdp") int settled(struct xdp_md *ctx)
 {
@@ -119,20 +120,24 @@ SEC("xdp") int settled(struct xdp_md *ctx)
         return 1;
     return eth->h_proto == 8 ? 2 + ctx->rx_queue_index : 1;
 }
+SEC("xdp") int start(struct xdp_md___start *ctx) { return ctx->data_end - ctx->data; }
 SEC("xdp") int partly(struct xdp_md___partly *ctx) { return ctx->rx_queue_index; }
-SEC("xdp") int internal(void *ctx)
+SEC("xdp") int addresses(struct xdp_md *ctx)
 {
-    return __builtin_preserve_field_info(((struct net_device *)0)->ifindex, 0);
+    struct iphdr *ip = (void *)(long)ctx->data;
+    return (void *)(ip + 1) > (void *)(long)ctx->data_end ? 1 : ip->saddr;
 }
 """.replace("PACKED", "__attribute__((packed))")
 
 
-def test_core_relocations_of_what_every_kernel_lays_out_alike_are_no_obstacle() -> None:
+def test_core_relocations_are_done_unless_a_known_structure_is_declared_otherwise() -> None:
     spec = compiled(CORE)
     with UserObject(spec) as owner:
         program = owner.program("settled")
         assert program.run(Frame(bytes(12) + b"\x08\0" + bytes(50))).retval == 2
         assert program.run(Frame(bytes(64))).retval == 1
-        for name in ("partly", "internal"):
-            with pytest.raises(NotPossibleError, match="CO-RE"):
+        assert owner.program("start").run(Frame(bytes(64))).retval == 64
+        # As compiled they would read `data`, and an address at the header's start.
+        for name, struct in (("partly", "xdp_md___partly"), ("addresses", "iphdr")):
+            with pytest.raises(NotPossibleError, match=f"struct {struct} are"):
                 owner.program(name)

@@ -17,7 +17,7 @@ from xdplab.program.btf import MAX_SIZE, STRUCT, UNION, Btf
 
 MAX_LINES = 1 << 16
 
-_SETTLED_BYTES: Mapping[str, int] = {
+_KNOWN_BYTES: Mapping[str, int] = {
     "arphdr": 8,
     "bpf_cpumap_val": 8,
     "bpf_devmap_val": 8,
@@ -39,17 +39,19 @@ _SETTLED_BYTES: Mapping[str, int] = {
     "udphdr": 8,
     "vlan_ethhdr": 18,
     "vlan_hdr": 4,
-    "xdp_md": 24,
 }
 """Structures that are laid out alike by every kernel, for they are on the wire or in its UAPI, with
-their sizes (linux/if_ether.h, ip.h, bpf.h, ...). A source that declares the members that it uses
-and no others has another size: then only the kernel can tell."""
+their sizes (linux/if_ether.h, ip.h, bpf.h, ...)."""
 
-# enum bpf_core_relo_kind (linux/bpf.h): what is asked of a field (offset, size, existence,
-# sign, shifts), a type's number in the object's own BTF, and a type's size.
-_CORE_FIELD = frozenset(range(6))
-_CORE_LOCAL_TYPE_ID = 6
-_CORE_TYPE_SIZE = 9
+_XDP_MD = (
+    *("data", "data_end", "data_meta"),
+    *("ingress_ifindex", "rx_queue_index", "egress_ifindex"),
+)
+"""Members of struct xdp_md (linux/bpf.h) in their order; each has four bytes."""
+
+_CORE_LAYOUT = frozenset((0, 1, 3, 4, 5, 9))
+"""Of enum bpf_core_relo_kind (linux/bpf.h), what a layout decides: a field's offset, size, sign and
+shifts, a type's size."""
 
 _MAGIC = 0xEB9F
 _HEADER = struct.Struct("<HBBIIIII")
@@ -73,8 +75,9 @@ class Line(NamedTuple):
 class BtfExt:
     """Lines and CO-RE relocations by code section; lines in the order of their offsets.
 
-    `core_offsets` holds the byte offsets of the instructions that the kernel's own types decide:
-    those that CO-RE adapts, but for those that come out as they were compiled on every kernel.
+    `core_offsets` holds the byte offsets of the instructions that CO-RE adapts. `core_misfits` has
+    those, with the structure's name, whose structure is known and declared in another layout, as by
+    a source that declares the members that it uses and no others.
     """
 
     def __init__(self, region: Region, btf: Btf) -> None:
@@ -87,6 +90,7 @@ class BtfExt:
             raise ObjectError(f"{region.what} does not begin with BTF's magic number")
         self.lines: dict[str, list[Line]] = {}
         self.core_offsets: dict[str, list[int]] = {}
+        self.core_misfits: dict[str, list[tuple[int, str]]] = {}
         self._left = MAX_LINES
         for section, record in self._records(header_size + line_offset, line_size, btf):
             offset, file, text, position = _LINE.unpack_from(record)
@@ -106,8 +110,10 @@ class BtfExt:
             core_offset, core_size = region.unpack(_CORE_PART, _HEADER.size, "the CO-RE header")
             for section, record in self._records(header_size + core_offset, core_size, btf):
                 offset, type_number, _, kind = _CORE.unpack_from(record)
-                if not _is_settled(btf, type_number, kind):
-                    self.core_offsets.setdefault(section, []).append(offset)
+                self.core_offsets.setdefault(section, []).append(offset)
+                misfit = _misfit(btf, type_number) if kind in _CORE_LAYOUT else ""
+                if misfit:
+                    self.core_misfits.setdefault(section, []).append((offset, misfit))
         for offsets in self.core_offsets.values():
             offsets.sort()
 
@@ -134,15 +140,20 @@ class BtfExt:
             start += count * record_size
 
 
-def _is_settled(btf: Btf, type_number: int, kind: int) -> bool:
-    """Whether a CO-RE relocation gives what the compiler put there, whatever the kernel."""
-    if kind == _CORE_LOCAL_TYPE_ID:
-        return True
+def _misfit(btf: Btf, type_number: int) -> str:
+    """The name of a known structure that is declared otherwise, "" for all other types."""
     found = btf.resolve(type_number)
-    if kind not in (*_CORE_FIELD, _CORE_TYPE_SIZE) or found is None:
-        return False
-    if found.kind not in (STRUCT, UNION):
-        return False
+    if found is None or found.kind not in (STRUCT, UNION):
+        return ""
+    declared = btf.name(found)
     # What follows three underscores tells flavours of one type apart.
-    name = btf.name(found).partition("___")[0]
-    return found.target == _SETTLED_BYTES.get(name)
+    name = declared.partition("___")[0]
+    if name == "xdp_md":
+        members = btf.members(found)
+        fits = all(
+            member.name in _XDP_MD and member.offset_bytes == 4 * _XDP_MD.index(member.name)
+            for member in members
+        )
+    else:
+        fits = found.target == _KNOWN_BYTES.get(name, found.target)
+    return "" if fits else declared

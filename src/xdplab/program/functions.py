@@ -91,6 +91,7 @@ class FunctionReader:
                 ),
                 is_subprogram=function.is_subprogram,
                 has_core_relocations=self._has_core_relocations(function),
+                core_misfit=self._core_misfit(function),
             )
             (subprograms if function.is_subprogram else programs)[function.name] = spec
         return programs, subprograms
@@ -160,6 +161,17 @@ class FunctionReader:
         offsets = self._btf_ext.core_offsets.get(function.section.name, [])
         first = bisect.bisect_left(offsets, function.start)
         return first < len(offsets) and offsets[first] < function.end
+
+    def _core_misfit(self, function: _Function) -> str:
+        misfits = self._btf_ext.core_misfits if self._btf_ext else {}
+        return next(
+            (
+                name
+                for offset, name in misfits.get(function.section.name, [])
+                if function.start <= offset < function.end
+            ),
+            "",
+        )
 
     def _relocate(
         self, function: _Function, relocations: list[ElfRelocation]

@@ -63,7 +63,9 @@ class ProgramSpec:
 
     `insns` is `struct bpf_insn[insn_count]`, little-endian, 8 bytes each, unrelocated.
     `section` is as in SEC(), such as "xdp" or "xdp.frags"; ".text" for subprograms.
-    `has_core_relocations`: the kernel's own types must be known to load it.
+    `has_core_relocations`: the kernel's own types must be known to load it. `core_misfit` names a
+    structure among them that has the same layout everywhere, but another one in this object: what
+    was compiled is wrong without relocation.
     """
 
     name: str
@@ -73,6 +75,7 @@ class ProgramSpec:
     relocations: tuple[Relocation, ...]
     is_subprogram: bool
     has_core_relocations: bool = False
+    core_misfit: str = ""
 
     @property
     def insn_count(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdplab.errors import ObjectError, UsageError
+from xdplab.errors import NotPossibleError, ObjectError, UsageError
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn, decode
 from xdplab.program.spec import LineInfo, ObjectSpec, ProgramSpec, Relocation
@@ -149,6 +149,12 @@ class _Linker:
             raise ObjectError(
                 f"Linking {self._program} of {self._spec.name}: it calls {name}, which the "
                 "object does not have"
+            )
+        if function.core_misfit:
+            raise NotPossibleError(
+                f"Linking {self._program} of {self._spec.name}: function {name} leaves it to CO-RE "
+                f"where the members of struct {function.core_misfit} are. Declare all of them, or "
+                "run it on the kernel engine"
             )
         # CO-RE relocations adapt a program to a kernel's types. There is no kernel here: what the
         # program runs on are its own types, for which it was compiled, so there is nothing to do.
