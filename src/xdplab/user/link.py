@@ -174,6 +174,15 @@ class _Linker:
         return start
 
     def _resolve(self, relocation: Relocation) -> Reference:
+        spec = self._spec
+        if (relocation.kind == "map" and relocation.symbol not in spec.maps) or (
+            relocation.kind == "data" and relocation.section not in spec.sections
+        ):
+            raise ObjectError(
+                f"Linking {self._program} of {spec.name}: it refers to "
+                f"{relocation.symbol or relocation.section!r}, which is no map or data that the "
+                "object has"
+            )
         match relocation.kind:
             case "map":
                 return MapRef(relocation.symbol)

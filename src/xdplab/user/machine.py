@@ -28,6 +28,7 @@ from xdplab.user.maps import PERF_EVENT_ARRAY, PROG_ARRAY, RINGBUF, UserMap
 from xdplab.user.options import Options
 from xdplab.user.translate import COUNTS, Translation, map_symbol, section_symbol, translate
 from xdplab.user.translate_support import FAULTED, MAPS, REGION_WORDS, REGIONS
+from xdplab.user.watchdog import WATCHDOG
 
 BUDGET = 10_000_000
 """Instructions that a packet may take in checked and counted mode unless told otherwise; the
@@ -233,7 +234,14 @@ class UserObject:
             buffer_count=1,
             packets=1,
         )
-        retval = self._run_one(ctypes.addressof(job)) & 0xFFFFFFFF
+        if self.options.guards:
+            WATCHDOG.start(state)
+            try:
+                retval = self._run_one(ctypes.addressof(job)) & 0xFFFFFFFF
+            finally:
+                WATCHDOG.stop()
+        else:
+            retval = self._run_one(ctypes.addressof(job)) & 0xFFFFFFFF
         state.instructions = self.budget - state.budget if self.options.guards else 0
         return retval, self._fault() if state.fault else None
 

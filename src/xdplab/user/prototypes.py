@@ -77,7 +77,10 @@ class HelperSpec:
     `u64 (struct user_frame *, u64 r1, ..., u64 r5)`. `by_map_type` gives functions that may be
     called instead where the map's type (enum bpf_map_type) is known. `return_size` is the
     number of the argument with the size of the returned memory, `return_bytes` its constant
-    size. `changes_packet`: pointers into the packet are void after the call.
+    size. `changes_packet`: pointers into the packet are void after the call. `map_types`: the only
+    types of maps (enum bpf_map_type) that it takes, empty where it looks itself. `reads_freely`: it
+    reads what addresses among its values point to, and has a twin `user_checked_NAME` that asks
+    for each whether that may be.
     """
 
     number: int
@@ -88,7 +91,14 @@ class HelperSpec:
     return_size: int | None = None
     return_bytes: int | None = None
     changes_packet: bool = False
+    map_types: tuple[int, ...] = ()
+    reads_freely: bool = False
     by_map_type: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def checked_symbol(self) -> str:
+        """The twin that asks before it reads, where `reads_freely`; it takes all of r1 to r5."""
+        return self.symbol.replace("user_helper_", "user_checked_")
 
     def symbol_for(self, map_type: int | None) -> str:
         """The function to call for a map of this type, None where it is not known."""
@@ -125,6 +135,8 @@ def _helper(
     return_bytes: int | None = None,
     changes_packet: bool = False,
     by_map_type: Mapping[int, str] | None = None,
+    map_types: tuple[int, ...] = (),
+    reads_freely: bool = False,
 ) -> HelperSpec:
     types = {key: f"user_helper_{name}_{end}" for key, end in (by_map_type or {}).items()}
     return HelperSpec(
@@ -137,6 +149,8 @@ def _helper(
         return_bytes=return_bytes,
         changes_packet=changes_packet,
         by_map_type=MappingProxyType(types),
+        map_types=map_types,
+        reads_freely=reads_freely,
     )
 
 
@@ -160,6 +174,7 @@ _LOOKUPS = {
 _SOCKET = (_CTX, _memory(3), _SIZE, _SCALAR, _SCALAR)
 
 _HASHES = (1, 5, 9, 10)
+_PERF, _RING, _TARGETS = (4,), (27,), (14, 16, 17, 25)
 _UPDATES = {2: "array", 6: "percpu_array", **dict.fromkeys(_HASHES, "hash")}
 
 _HELPERS = (
@@ -167,11 +182,11 @@ _HELPERS = (
     _helper(2, "map_update_elem", _MAP, _KEY, _VALUE, _SCALAR, by_map_type=_UPDATES),
     _helper(3, "map_delete_elem", _MAP, _KEY, by_map_type=dict.fromkeys(_HASHES, "hash")),
     _helper(5, "ktime_get_ns"),
-    _helper(6, "trace_printk", _memory(2), _SIZE, _SCALAR, _SCALAR, _SCALAR),
+    _helper(6, "trace_printk", _memory(2), _SIZE, _SCALAR, _SCALAR, _SCALAR, reads_freely=True),
     _helper(7, "get_prandom_u32"),
     _helper(8, "get_smp_processor_id"),
     _helper(23, "redirect", _SCALAR, _SCALAR, returns=ReturnKind.ACTION),
-    _helper(25, "perf_event_output", _CTX, _MAP, _SCALAR, _memory(5), _SIZE),
+    _helper(25, "perf_event_output", _CTX, _MAP, _SCALAR, _memory(5), _SIZE, map_types=_PERF),
     _helper(
         28,
         "csum_diff",
@@ -191,6 +206,7 @@ _HELPERS = (
         _SCALAR,
         returns=ReturnKind.ACTION,
         by_map_type={14: "devmap", 16: "slots", 17: "slots", 25: "devmap_hash"},
+        map_types=_TARGETS,
     ),
     _helper(54, "xdp_adjust_meta", _CTX, _SCALAR, changes_packet=True),
     _helper(65, "xdp_adjust_tail", _CTX, _SCALAR, changes_packet=True),
@@ -206,11 +222,20 @@ _HELPERS = (
     _helper(99, "skc_lookup_tcp", *_SOCKET),
     _helper(118, "jiffies64"),
     _helper(125, "ktime_get_boot_ns"),
-    _helper(130, "ringbuf_output", _MAP, _memory(3), _SIZE, _SCALAR),
-    _helper(131, "ringbuf_reserve", _MAP, _SIZE, _SCALAR, returns=_MEMORY_POINTER, return_size=2),
+    _helper(130, "ringbuf_output", _MAP, _memory(3), _SIZE, _SCALAR, map_types=_RING),
+    _helper(
+        131,
+        "ringbuf_reserve",
+        _MAP,
+        _SIZE,
+        _SCALAR,
+        returns=_MEMORY_POINTER,
+        return_size=2,
+        map_types=_RING,
+    ),
     _helper(132, "ringbuf_submit", _RECORD, _SCALAR, returns=_VOID),
     _helper(133, "ringbuf_discard", _RECORD, _SCALAR, returns=_VOID),
-    _helper(134, "ringbuf_query", _MAP, _SCALAR),
+    _helper(134, "ringbuf_query", _MAP, _SCALAR, map_types=_RING),
     _helper(160, "ktime_get_coarse_ns"),
     _helper(
         163,
@@ -230,8 +255,17 @@ _HELPERS = (
         _STRING,
         _memory(5, nullable=True),
         _SIZE,
+        reads_freely=True,
     ),
-    _helper(177, "trace_vprintk", _memory(2), _SIZE, _memory(4, nullable=True), _SIZE),
+    _helper(
+        177,
+        "trace_vprintk",
+        _memory(2),
+        _SIZE,
+        _memory(4, nullable=True),
+        _SIZE,
+        reads_freely=True,
+    ),
     _helper(181, "loop", _SCALAR, _CALLBACK, _CONTEXT, _SCALAR),
     _helper(182, "strncmp", _memory(2), _SIZE, _STRING),
     _helper(188, "xdp_get_buff_len", _CTX),
@@ -239,7 +273,7 @@ _HELPERS = (
     _helper(190, "xdp_store_bytes", _CTX, _SCALAR, _memory(4), _SIZE),
     _helper(195, "map_lookup_percpu_elem", _MAP, _KEY, _SCALAR, returns=_VALUE_POINTER),
     _helper(197, "dynptr_from_mem", _memory(2, writes=True), _SIZE, _SCALAR, _DYNPTR_OUT),
-    _helper(198, "ringbuf_reserve_dynptr", _MAP, _SCALAR, _SCALAR, _DYNPTR_OUT),
+    _helper(198, "ringbuf_reserve_dynptr", _MAP, _SCALAR, _SCALAR, _DYNPTR_OUT, map_types=_RING),
     _helper(199, "ringbuf_submit_dynptr", _DYNPTR_OUT, _SCALAR, returns=_VOID),
     _helper(200, "ringbuf_discard_dynptr", _DYNPTR_OUT, _SCALAR, returns=_VOID),
     _helper(201, "dynptr_read", _memory(2, writes=True), _SIZE, _DYNPTR, _SCALAR, _SCALAR),

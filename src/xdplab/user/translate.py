@@ -144,8 +144,9 @@ class _Translator:
         data += [COUNTS] if self._options.counts else []
         lines = [f'@"{name}" = external global i8' for name in sorted(data)]
         for name in sorted(symbols.functions):
-            count = 5 if self._options.inline_helpers else counts[name]
-            arguments = ", ".join(["ptr", *["i64"] * count])
+            count = 5 if self._options.inline_helpers else counts.get(name, 5)
+            asked = ["ptr"] if name not in counts else []
+            arguments = ", ".join(["ptr", *["i64"] * count, *asked])
             lines.append(f"declare i64 @{name}({arguments}) nounwind")
         return lines
 

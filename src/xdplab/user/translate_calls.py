@@ -21,6 +21,7 @@ from xdplab.user.prototypes import (
 from xdplab.user.translate_checks import check
 from xdplab.user.translate_ir import MEMORY, STATE
 from xdplab.user.translate_scope import Scope
+from xdplab.user.translate_support import MAY_READ
 
 TAIL_CALLS = 33
 """MAX_TAIL_CALL_CNT (include/linux/bpf.h)."""
@@ -59,12 +60,16 @@ def emit_call(scope: Scope, insn: Insn) -> None:
         first = scope.type_of(1)
         map_type = scope.maps[first.name].type if isinstance(first, MapPointer) else None
         symbol = spec.symbol_for(map_type)
+        asks = scope.options.checks and spec.reads_freely
+        if asks:
+            symbol = spec.checked_symbol
         scope.symbols.functions.add(symbol)
         # C takes no notice of arguments that it has no name for; only what is linked together
         # must agree on their number.
-        count = 5 if scope.options.inline_helpers else len(spec.arguments)
+        count = 5 if scope.options.inline_helpers or asks else len(spec.arguments)
         arguments = [f"i64 {emitter.get(number)}" for number in range(1, count + 1)]
-        emitter.put(0, emitter.call(f"@{symbol}", ["ptr %frame", *arguments]))
+        asked = [f"ptr @{MAY_READ}"] if asks else []
+        emitter.put(0, emitter.call(f"@{symbol}", ["ptr %frame", *arguments, *asked]))
     if scope.options.guards:
         _leave_after_fault(scope)
 
@@ -122,6 +127,18 @@ def _check_map(scope: Scope, number: int) -> None:
         scope.require(known, Fault.HELPER, scope.emitter.get(number))
 
 
+def _check_map_type(scope: Scope, number: int, types: tuple[int, ...]) -> None:
+    """Fail for a map of a type that the helper does not take and does not look at itself."""
+    emitter = scope.emitter
+    struct = emitter.value(f"inttoptr i64 {emitter.get(number)} to ptr")
+    found = emitter.load_field(struct, UserMapStruct.type.offset, 32, MEMORY)
+    fine = "false"
+    for wanted in types:
+        same = emitter.value(f"icmp eq i32 {found}, {wanted}")
+        fine = emitter.value(f"or i1 {fine}, {same}")
+    scope.require(fine, Fault.HELPER, emitter.get(number))
+
+
 def _check_argument(scope: Scope, number: int, argument: Argument, spec: HelperSpec) -> None:
     emitter = scope.emitter
     kind = scope.type_of(number)
@@ -134,6 +151,8 @@ def _check_argument(scope: Scope, number: int, argument: Argument, spec: HelperS
                 scope.require(same, Fault.HELPER, given)
         case ArgumentKind.MAP:
             _check_map(scope, number)
+            if spec.map_types:
+                _check_map_type(scope, number, spec.map_types)
         case ArgumentKind.CALLBACK:
             if not isinstance(kind, Callback):
                 scope.fail(Fault.HELPER, emitter.get(number))

@@ -25,6 +25,9 @@ MAPS = "maps"
 FAULTED = "faulted"
 """The symbol of a u32 that is set where this program had a fault: with tail calls, which one."""
 
+MAY_READ = "may_read"
+"""The symbol of what helpers ask that read where a program's values point."""
+
 _STATE_FIELDS = (
     ("fault", "i32", "kind"),
     ("fault_insn", "i32", "slot"),
@@ -48,6 +51,7 @@ def support() -> str:
             _INSIDE,
             _OFFSET_IN_VALUE,
             _search(),
+            _MAY_READ,
             _IS_MAP,
             _IS_DYNPTR,
         )
@@ -93,6 +97,15 @@ define internal i1 @inside(i64 %address, i64 %bytes, i64 %low, i64 %high) nounwi
   %fits = and i1 %starts, %ends
   ret i1 %fits
 }"""
+
+
+# As the runtime's may_read_fn.
+_MAY_READ = f"""\
+define internal i64 @{MAY_READ}(ptr %frame, i64 %address, i64 %bytes) nounwind noinline {{
+  %found = call i1 @search(ptr %frame, i64 %address, i64 %bytes, i1 false)
+  %word = zext i1 %found to i64
+  ret i64 %word
+}}"""
 
 
 _IS_MAP = f"""\

@@ -75,14 +75,14 @@ HELPER(ringbuf_reserve_dynptr)
 
 HELPER(ringbuf_submit_dynptr)
 {
-	if (DYNPTR(r1)->data)
+	if (DYNPTR(r1)->data && dynptr_type(DYNPTR(r1)) == DYNPTR_RINGBUF)
 		ring_commit(DYNPTR(r1)->data, 0);
 	return dynptr_refuse(DYNPTR(r1), 0);
 }
 
 HELPER(ringbuf_discard_dynptr)
 {
-	if (DYNPTR(r1)->data)
+	if (DYNPTR(r1)->data && dynptr_type(DYNPTR(r1)) == DYNPTR_RINGBUF)
 		ring_commit(DYNPTR(r1)->data, RING_DISCARD);
 	return dynptr_refuse(DYNPTR(r1), 0);
 }

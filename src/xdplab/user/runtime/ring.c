@@ -72,7 +72,8 @@ inline_always void ring_commit(u8 *record, u32 discard)
 
 /*
  * The next whole record's payload, its size and the header's second word, or NULL. It is the
- * caller's until a program runs again.
+ * caller's until a program runs again. An unsound program may have written to headers, which lie
+ * among what it may write to: no length goes beyond what was reserved.
  */
 static u8 *ring_take(struct ring *ring, u32 *bytes, u32 *word)
 {
@@ -82,7 +83,8 @@ static u8 *ring_take(struct ring *ring, u32 *bytes, u32 *word)
 
 		if (length & RING_BUSY)
 			return NULL;
-		*bytes = length & ~RING_DISCARD;
+		*bytes = (u32)min_of((u64)(length & ~RING_DISCARD),
+				     ring->producer - ring->consumer - RING_HEADER);
 		*word = read_u32(header + 4);
 		ring->consumer += round_up_8(*bytes + (u64)RING_HEADER);
 		if (!(length & RING_DISCARD))

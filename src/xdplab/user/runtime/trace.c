@@ -13,6 +13,14 @@ struct output {
 	u64 used;
 };
 
+/* Whether the program may read there; NULL where nothing is checked. */
+typedef u64 (*may_read_fn)(struct user_frame *, u64 address, u64 bytes);
+
+struct reader {
+	struct user_frame *frame;
+	may_read_fn may_read;
+};
+
 struct format {
 	u32 width;
 	u8 left, zeros, plus, space, alternate, upper;
@@ -96,6 +104,14 @@ static int is_letter_or_digit(u8 character)
 	return (character >= '0' && character <= '9') || (lower >= 'a' && lower <= 'z');
 }
 
+/* Low addresses are none, as where the kernel's fault-free reads fail. */
+static int can_read(const struct reader *reader, u64 address, u64 bytes)
+{
+	if (address < 4096)
+		return 0;
+	return !reader->may_read || reader->may_read(reader->frame, address, bytes) != 0;
+}
+
 static u64 sign_extended(u64 value, u32 bits)
 {
 	return (u64)((s64)(value << (64 - bits)) >> (64 - bits));
@@ -103,12 +119,18 @@ static u64 sign_extended(u64 value, u32 bits)
 
 /*
  * Writes `format` with `values`. Like the kernel, refuses with -EINVAL what it does not know, a `%`
- * too many for the values, and bytes that are not ASCII.
+ * too many for the values, and bytes that are not ASCII. Where a checked program may not read, a
+ * string is empty and an address all zero, as the kernel has it where it cannot read.
  */
-static s64 print(struct output *out, const u8 *text, u32 bytes, const u8 *values, u32 count)
+static s64 print(struct output *out, const struct reader *reader, const u8 *text, u32 bytes,
+		 const u8 *given, u32 count)
 {
+	/* The output may lie on top of the values. */
+	u8 values[8 * FORMAT_ARGUMENTS];
 	u32 at = 0, taken = 0;
 
+	if (count)
+		copy_bytes(values, given, 8 * count);
 	if (!bytes || text[bytes - 1])
 		return -EINVAL;
 	while (text[at]) {
@@ -178,22 +200,26 @@ static s64 print(struct output *out, const u8 *text, u32 bytes, const u8 *values
 			const u8 *string = BYTES(value);
 			u32 size = 0;
 
-			/* What the kernel reads fault-free is read here: low addresses are none. */
-			if (value >= 4096)
-				while (size < MESSAGE_BYTES && string[size])
-					size++;
+			while (size < MESSAGE_BYTES && can_read(reader, value + size, 1) &&
+			       string[size])
+				size++;
 			put_padded(out, &format, string, size);
 			break;
 		}
 		case 'p':
 			if ((text[at] == 'i' || text[at] == 'I') &&
 			    (text[at + 1] == '4' || text[at + 1] == '6')) {
+				u8 address[16] = { 0 };
+				u32 size = text[at + 1] == '4' ? 4 : 16;
+
 				if (value < 4096)
 					return -EINVAL;
-				if (text[at + 1] == '4')
-					put_ipv4(out, BYTES(value));
+				if (can_read(reader, value, size))
+					copy_bytes(address, BYTES(value), size);
+				if (size == 4)
+					put_ipv4(out, address);
 				else
-					put_ipv6(out, BYTES(value), text[at] == 'I');
+					put_ipv6(out, address, text[at] == 'I');
 				at += 2;
 				break;
 			}
@@ -212,11 +238,13 @@ static s64 print(struct output *out, const u8 *text, u32 bytes, const u8 *values
 	return (s64)out->used;
 }
 
-static u64 trace(struct user_host *host, const u8 *text, u32 bytes, const u8 *values, u32 count)
+static u64 trace(const struct reader *reader, const u8 *text, u32 bytes, const u8 *values,
+		 u32 count)
 {
+	struct user_host *host = reader->frame->state->host;
 	u8 message[MESSAGE_BYTES];
 	struct output out = { message, MESSAGE_BYTES - 1, 0 };
-	s64 result = print(&out, text, bytes, values, count);
+	s64 result = print(&out, reader, text, bytes, values, count);
 	u64 length;
 
 	if (result < 0)
@@ -233,22 +261,42 @@ static u64 trace(struct user_host *host, const u8 *text, u32 bytes, const u8 *va
 	return result;
 }
 
-HELPER(trace_printk)
+/* Defines a helper, and its twin for checked programs, which say what they may read. */
+#define READING_HELPER(name) \
+	static u64 name##_by(const struct reader *reader, u64 r1, u64 r2, u64 r3, u64 r4, u64 r5); \
+	u64 user_checked_##name(REGISTERS, may_read_fn may_read); \
+	u64 user_checked_##name(REGISTERS, may_read_fn may_read) \
+	{ \
+		struct reader reader = { frame, may_read }; \
+		return name##_by(&reader, r1, r2, r3, r4, r5); \
+	} \
+	HELPER(name) \
+	{ \
+		struct reader reader = { frame, NULL }; \
+		return name##_by(&reader, r1, r2, r3, r4, r5); \
+	} \
+	static u64 name##_by(const struct reader *reader, u64 r1, u64 r2, u64 r3, u64 r4, u64 r5)
+
+READING_HELPER(trace_printk)
 {
 	u64 values[3] = { r3, r4, r5 };
 
-	return trace(frame->state->host, BYTES(r1), (u32)r2, (const u8 *)values, 3);
+	return trace(reader, BYTES(r1), (u32)r2, (const u8 *)values, 3);
 }
 
-HELPER(trace_vprintk)
+READING_HELPER(trace_vprintk)
 {
+	(void)r5;
 	if ((u32)r4 % 8 || (u32)r4 > 8 * FORMAT_ARGUMENTS || ((u32)r4 && !r3))
 		return -EINVAL;
-	return trace(frame->state->host, BYTES(r1), (u32)r2, BYTES(r3), (u32)r4 / 8);
+	return trace(reader, BYTES(r1), (u32)r2, BYTES(r3), (u32)r4 / 8);
 }
 
-/* Answers how many bytes the whole text takes, its final zero byte included. */
-HELPER(snprintf)
+/*
+ * Answers how many bytes the whole text takes, its final zero byte included. A string that the
+ * output runs into may grow, and is cut where a string is.
+ */
+READING_HELPER(snprintf)
 {
 	u32 room = (u32)r2, count = (u32)r5 / 8, bytes = 0;
 	struct output out = { BYTES(r1), room ? room - 1 : 0, 0 };
@@ -258,7 +306,7 @@ HELPER(snprintf)
 		return -EINVAL;
 	while (BYTES(r3)[bytes])
 		bytes++;
-	result = print(&out, BYTES(r3), bytes + 1, BYTES(r4), count);
+	result = print(&out, reader, BYTES(r3), bytes + 1, BYTES(r4), count);
 	if (result < 0)
 		return result;
 	if (room)
