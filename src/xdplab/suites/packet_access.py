@@ -288,7 +288,8 @@ def _millions_per_second(per_packet_ns: Estimate) -> Estimate:
 
 def _reading(results: Results, where: dict[str, int | str]) -> Iterator[str]:
     yield (
-        "per packet: the test run's loop and the dispatcher included, no driver and no NIC. step: "
+        "per packet: the loop around the program included (in the kernel the dispatcher, too), no "
+        "driver and no NIC. step: "
         "over the row above; for one load_bytes call, dynptr and pull_data over direct access; for "
         "swapping by direct access over no touch. Each column is a comparison of its own: they "
         "need not add up."
