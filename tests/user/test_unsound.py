@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.user.programs import EXIT, add, call, copy, linked, mov, object_of, store, wide
-from xdplab.errors import ObjectError
+from xdplab.errors import ObjectError, UsageError
 from xdplab.packets.frame import Frame
 from xdplab.program import insn as isa
 from xdplab.program.insn import Insn, encode
@@ -139,6 +139,15 @@ def test_a_reference_to_what_the_object_has_not_is_refused(kind: RelocationKind)
     program = ProgramSpec("made", "xdp", insns, (), (relocation,), is_subprogram=False)
     with pytest.raises(ObjectError, match="gone"):
         link(replace(object_of(), programs={"made": program}), "made")
+
+
+def test_a_table_that_may_not_be_filled_is_refused() -> None:
+    table = MapSpec("table", 3, "prog_array", 4, 4, 2, flags=1 << 3, values={0: "made"})
+    program = ProgramSpec("made", "xdp", encode([*A_MAP, mov(0, 2), EXIT]), (), (
+        Relocation(0, "table", ".maps", 0, "map"),), is_subprogram=False)  # fmt: skip
+    spec = replace(object_of((table,)), programs={"made": program})
+    with UserObject(spec, Options(Mode.CHECKED)) as owner, pytest.raises(UsageError, match="table"):
+        owner.program("made")
 
 
 def test_damaged_objects_never_crash() -> None:

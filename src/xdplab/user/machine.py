@@ -110,7 +110,14 @@ class UserObject:
         for name, map_spec in spec.maps.items():
             if map_spec.inner is not None and name in self.maps:
                 for index, inner in (map_spec.values or {}).items():
-                    self.set_map(name, index.to_bytes(map_spec.key_size, "little"), inner)
+                    self._place(name, index, inner)
+
+    def _place(self, outer: str, index: int, inner: str) -> None:
+        """What the source puts into a map of maps."""
+        try:
+            self.set_map(outer, index.to_bytes(self.spec.maps[outer].key_size, "little"), inner)
+        except (OSError, OverflowError) as error:
+            raise UsageError(f"Putting {inner} into slot {index} of {outer}: {error}") from None
 
     def _tell(self, one: UserMap) -> None:
         """Let checked programs use a map and its values."""
@@ -174,7 +181,13 @@ class UserObject:
         table = self.maps.get(map_name)
         if table is None or table.spec.type != PROG_ARRAY or index >= table.spec.max_entries:
             raise UsageError(f"{self.spec.name} has no prog array {map_name!r} with slot {index}")
-        table.set_program(index, self.program(program).address)
+        address = self.program(program).address
+        try:
+            table.set_program(index, address)
+        except OSError as error:
+            raise UsageError(
+                f"Putting {program} into slot {index} of {map_name}: {error.strerror}"
+            ) from None
         self._slots[map_name, index] = program
 
     def follow(self, program: str) -> None:
