@@ -21,7 +21,7 @@ from xdplab.engines.base import Engine, LoadKey, Method, Session
 from xdplab.noticed import noticed
 from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Estimate, Result, Trial, Warning
 from xdplab.stats import estimates, quads
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite, Values
+from xdplab.suites.base import CHOSEN_PREFIX, TWIN, Group, Measure, Plan, Suite, Values
 
 _QUADS = {Method.OPERATION: 12, Method.PACKET: 8}
 """Quads a trial. More would sharpen a trial; another load tells more than another quad."""
@@ -305,6 +305,7 @@ def _results(
     if resolution == float("inf"):
         resolution = None
     results = []
+    chosen = {f"{CHOSEN_PREFIX}{name}": value for name, value in engine.chosen.items()}
     for measure in group.measures:
         record = by_measure.get(id(measure))
         note, figure, verdict = "", None, NOT_SUPPORTED
@@ -323,7 +324,7 @@ def _results(
                 engine=engine.name,
                 variant=measure.variant,
                 baseline=measure.baseline,
-                parameters=dict(measure.parameters),
+                parameters={**measure.parameters, **chosen},
                 metric=measure.metric,
                 method=group.method.value,
                 estimate=figure,

@@ -24,6 +24,16 @@ SEC("xdp") int fine(struct xdp_md *ctx)
 }
 """
 
+_TO_NOWHERE = """
+#include "xdplab.bpf.h"
+char _license[] SEC("license") = "GPL";
+static long (*const bpf_redirect)(__u32 ifindex, __u64 flags) = (void *)23;
+SEC("xdp") int to_nowhere(struct xdp_md *ctx)
+{
+	return bpf_redirect(77, 0);
+}
+"""
+
 # Exposes, fills with a pattern, hides; then the operation under test; then exposes for the
 # test to see: the frame that comes back begins with the bytes in question.
 _CLEARING = """
@@ -84,3 +94,9 @@ def no_such_kfunc(tmp_path_factory: pytest.TempPathFactory) -> ObjectSpec:
 def clearing(tmp_path_factory: pytest.TempPathFactory) -> ObjectSpec:
     """adjust_head's operations followed by a look at what they left."""
     return _compiled(tmp_path_factory.mktemp("clearing"), "clearing", _CLEARING)
+
+
+@pytest.fixture(scope="session")
+def to_nowhere(tmp_path_factory: pytest.TempPathFactory) -> ObjectSpec:
+    """A program that redirects to an interface that nobody has."""
+    return _compiled(tmp_path_factory.mktemp("nowhere"), "nowhere", _TO_NOWHERE)

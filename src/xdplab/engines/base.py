@@ -146,6 +146,10 @@ class Engine(Protocol):
         """Variants of what lies around the program that it can run: name -> values."""
 
     @property
+    def chosen(self) -> Mapping[str, str]:
+        """Those of this run, for subjects that leave them open; every result tells of them."""
+
+    @property
     def cpu(self) -> int | None:
         """The CPU that sessions run on, or None where they are not pinned."""
 

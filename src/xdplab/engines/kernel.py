@@ -358,6 +358,7 @@ class KernelEngine:
     name = "kernel"
     # A running kernel is as it is.
     datapath: Mapping[str, Sequence[str]] = {}
+    chosen: Mapping[str, str] = {}
 
     @property
     def cpu(self) -> int:

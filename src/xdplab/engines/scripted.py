@@ -102,6 +102,7 @@ class ScriptedEngine:
     name: str = "scripted"
     cpu: int | None = None
     datapath: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
     clock: Clock = lambda: None
     open_sessions: int = 0
     sessions: list[ScriptedSession] = field(default_factory=list)

@@ -13,17 +13,19 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 
 from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
 from xdplab.errors import MissingFeatureError, UsageError
 from xdplab.packets.frame import Frame
 from xdplab.user import runtime
-from xdplab.user.abi import ClearHead, Move, UserBuffer, UserFrame, UserJob
+from xdplab.user.abi import ClearHead, Move, SkbReuse, UserBuffer, UserFrame, UserJob
 from xdplab.user.buffer import FrameBuffer
 from xdplab.user.cache import ObjectCache
 from xdplab.user.machine import UserObject, UserProgram
 from xdplab.user.options import Mode, Options
+from xdplab.user.veth_model import VethJob, VethModel
 
 PACKETS = 8000
 """Packets a call of the packet method, as many as the kernel engine's repeats."""
@@ -31,6 +33,9 @@ PACKETS = 8000
 _CHAIN_TURNS = 100
 """Turns of the runtime's chain for one look at the clock: 100 multiplications of three cycles each
 a turn, 7 us in all."""
+
+VETH_MODEL = "veth-model"
+"""Value of `receive`: packets go through a model of veth's receive path (user/veth_model.py)."""
 
 BUFFERS = 64
 """Buffers that packets rotate through: a NAPI budget's worth."""
@@ -44,9 +49,15 @@ DATAPATH: Mapping[str, Mapping[str, int]] = {
         "constant": ClearHead.CONSTANT,
     },
     "trait_move": {"memmove": Move.MEMMOVE, "words": Move.WORDS},
+    "receive": {"ring": 0, VETH_MODEL: 1},
+    "skb_reuse": {"off": SkbReuse.OFF, "napi-cache": SkbReuse.NAPI_CACHE},
 }
-"""Variants of the data path by name and value: how adjust_head clears the bytes that it exposes,
-and how it moves metadata. All are compiled from the same source."""
+"""Variants of the data path by name and value, the default first: how adjust_head clears the bytes
+that it exposes, how it moves metadata, how packets come to the program (packet method), and what
+the veth model does with skb heads whose frame goes on. All are compiled from the same source."""
+
+CHOOSABLE = ("clear_head", "trait_move", "skb_reuse")
+"""What a run may choose. How packets come is a suite's to say: its tables tell what a model is."""
 
 
 def datapath_value(name: str, value: str) -> int:
@@ -57,6 +68,19 @@ def datapath_value(name: str, value: str) -> int:
     if value not in values:
         raise UsageError(f"{name} can be {', '.join(values)}, not {value!r}")
     return values[value]
+
+
+def choose_datapath(choices: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What a run chooses for subjects that leave it open, the last of a name. UsageError where
+    there is no such variant, or a run may not choose it.
+    """
+    for name, value in choices:
+        if name in DATAPATH and name not in CHOOSABLE:
+            raise UsageError(
+                f"{name} is for suites to choose; a run may choose {', '.join(CHOOSABLE)}"
+            )
+        datapath_value(name, value)
+    return dict(choices)
 
 
 class _Timer:
@@ -76,6 +100,23 @@ class _Timer:
         return int(self._loaded.run(ctypes.addressof(self._job)))
 
 
+class _ModelTimer:
+    """Packets through the veth model: nanoseconds of its polls."""
+
+    interrupted = 0
+    duration_ns: int | None = None
+
+    def __init__(self, loaded: _Loaded, subject: Subject, packets: int, operations: int) -> None:
+        self._loaded = loaded
+        self._subject = subject
+        self.operations_per_call = operations
+        self._job = loaded.veth_job(subject, packets)
+
+    def __call__(self) -> int:
+        self._loaded.prepare(self._subject)
+        return self._job(self._loaded.program.address)
+
+
 class _Loaded:
     """One program of one object with what it runs on: shared by the subjects of a load key."""
 
@@ -85,6 +126,12 @@ class _Loaded:
         self.run = runtime.library().function("user_run", ctypes.c_uint64, ctypes.c_void_p)
         self._frame: UserFrame = self._object.frame
         self._rings: dict[int, tuple[Frame, object, ctypes.Array[UserBuffer]]] = {}
+        self._model: VethModel | None = None
+
+    def place(self) -> None:
+        """Load the program anew; the model's memory is another one, too."""
+        self.program.place_anew()
+        self._model = None
 
     def prepare(self, subject: Subject) -> None:
         """Set the subject's globals and data path."""
@@ -104,6 +151,18 @@ class _Loaded:
             buffers=ctypes.addressof(self._ring(subject.frame)),
             buffer_count=BUFFERS,
             clock=time.CLOCK_MONOTONIC,
+            packets=packets,
+        )
+
+    def veth_job(self, subject: Subject, packets: int) -> VethJob:
+        """A job of the veth model; subjects of this load share its memory."""
+        self._model = self._model or VethModel()
+        reuse = datapath_value("skb_reuse", subject.datapath.get("skb_reuse", "off"))
+        return self._model.job(
+            self.program.address,
+            self._frame,
+            subject.frame,
+            skb_reuse=SkbReuse(reuse),
             packets=packets,
         )
 
@@ -129,6 +188,22 @@ class _Loaded:
     def close(self) -> None:
         """Give up the object."""
         self._object.close()
+
+
+def _is_modelled(subject: Subject) -> bool:
+    receive = subject.datapath.get("receive", "ring")
+    return datapath_value("receive", receive) == DATAPATH["receive"][VETH_MODEL]
+
+
+def _lost_in_model(loaded: _Loaded, subject: Subject) -> str:
+    """Why the subject's packets do not all come to their end in the model; "" where they do."""
+    job = loaded.veth_job(subject, BUFFERS)
+    loaded.prepare(subject)
+    job()
+    ended = job.counts.dropped + job.counts.passed
+    if ended == BUFFERS:
+        return ""
+    return f"of {BUFFERS} packets in the veth model {ended} came to their end"
 
 
 class UserSession:
@@ -176,10 +251,12 @@ class UserSession:
                     f"{subject.program} returned {action_name(retval)} where "
                     f"{action_name(subject.action)} means that it did its work"
                 )
+            elif _is_modelled(subject) and (why := _lost_in_model(self._loaded[key], subject)):
+                self.missing[subject.key] = why
 
     def place(self, keys: Sequence[str]) -> None:
         for load_key in dict.fromkeys(self._subjects[key].load_key for key in keys):
-            self._loaded[load_key].program.place_anew()
+            self._loaded[load_key].place()
 
     def placement(self, key: str) -> int:
         return self._loaded[self._subjects[key].load_key].program.address % 64
@@ -188,7 +265,8 @@ class UserSession:
         subject = self._subjects[key]
         loaded = self._loaded[subject.load_key]
         if self._method is Method.PACKET:
-            return _Timer(loaded, subject, 2 * PACKETS if doubled else PACKETS, PACKETS)
+            timer = _ModelTimer if _is_modelled(subject) else _Timer
+            return timer(loaded, subject, 2 * PACKETS if doubled else PACKETS, PACKETS)
         if doubled:
             raise ValueError("a loop of operations has a fixed length: there is no doubled call")
         return _Timer(loaded, subject, 1, subject.operations)
@@ -227,6 +305,10 @@ class UserEngine:
         name: tuple(values) for name, values in DATAPATH.items()
     }
 
+    def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
+        """`chosen` are variants of the data path for subjects that leave them open."""
+        self.chosen: Mapping[str, str] = choose_datapath(list((chosen or {}).items()))
+
     @property
     def cpu(self) -> int | None:
         """The CPU that sessions pin the calling thread to, None where that cannot be done."""
@@ -238,4 +320,5 @@ class UserEngine:
         A subject that needs what the engine lacks goes to `missing`. NotPossibleError where there
         is no runtime for this machine.
         """
-        return UserSession(subjects, method, self.cpu)
+        full = [replace(one, datapath={**self.chosen, **one.datapath}) for one in subjects]
+        return UserSession(full, method, self.cpu)

@@ -16,6 +16,9 @@ from xdplab.errors import UsageError
 from xdplab.records import Result
 from xdplab.suites.table import Table
 
+CHOSEN_PREFIX = "datapath."
+"""Before the name of a parameter that says what the run chose of the data path."""
+
 TWIN = "aa-twin"
 """Variant name of a program measured against a second load of itself."""
 
@@ -101,6 +104,7 @@ class Results:
     ) -> Result | None:
         """The result of that variant with just these parameters, or None.
 
+        What the run chose of the data path is the same for all, and not looked at.
         `baseline` and `method` None: whichever it has.
         """
         for result in self._results:
@@ -109,10 +113,14 @@ class Results:
                 and result.metric == metric
                 and (baseline is None or result.baseline == baseline)
                 and (method is None or result.method == method.value)
-                and dict(result.parameters) == dict(parameters)
+                and _own(result.parameters) == _own(parameters)
             ):
                 return result
         return None
+
+
+def _own(parameters: Mapping[str, int | str]) -> dict[str, int | str]:
+    return {k: v for k, v in parameters.items() if not k.startswith(CHOSEN_PREFIX)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +128,7 @@ class Suite:
     """A suite: its names, its options, what it plans and the tables that it fills.
 
     `plan(values, engine)` may ask the engine what it can do. `tables(results, notes)` is pure.
+    `engines` names those that can run it, None all of them.
     """
 
     name: str
@@ -127,6 +136,11 @@ class Suite:
     options: Sequence[Option]
     plan: Callable[[Values, Engine], Plan]
     tables: Callable[[Results, Sequence[str]], Sequence[Table]]
+    engines: tuple[str, ...] | None = None
+
+    def runs_on(self, engine: str) -> bool:
+        """Whether the engine of that name can run it."""
+        return self.engines is None or engine in self.engines
 
 
 def find_suites() -> dict[str, Suite]:
