@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -119,10 +119,19 @@ def _suite_list() -> str:
     help="Where programs run. By default on both, each with tables of its own; on the user-space "
     "engine alone where the kernel may not be measured.",
 )
+@click.option(
+    "--datapath",
+    "datapath",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A variant of what lies around programs on the user-space engine, wherever a suite leaves "
+    "it open: clear_head, trait_move or skb_reuse. May be given several times; results tell of it.",
+)
 @_with_suite_options
 def command(
     suite: tuple[str, ...],
     engine_name: str | None,
+    datapath: tuple[str, ...],
     time_s: float,
     json_target: str | None,
     text_format: str,
@@ -133,12 +142,14 @@ def command(
     Tables go to stdout, progress and warnings to stderr. Ctrl-C ends measuring and keeps what
     was measured.
     """
-    suites = choose_suites(suite)
+    suites = _able(choose_suites(suite), engine_name, named=bool(suite))
     _refuse_idle_options(suites)
+    chosen = _chosen_datapath(datapath, engine_name)
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
-    engines = _engines(engine_name)
+    named = engine_name or _only_engine(suites)
+    engines = [_with_datapath(engine, chosen) for engine in _engines(named)]
     report = None if json_target == "-" else Report(text_format)
     with Stop().on_signals() as stop:
         run = _Run(suites, values, engines, time_s, stop)
@@ -177,6 +188,51 @@ def _refuse_idle_options(suites: Sequence[Suite]) -> None:
                     f"--{option.name} belongs to {owner.name}, which does not run here. "
                     f"Add {owner.name} or leave the option out"
                 )
+
+
+def _able(suites: Sequence[Suite], engine: str | None, named: bool) -> Sequence[Suite]:
+    """The suites that the chosen engine can run. UsageError for one that was asked for by name."""
+    if engine is None:
+        return suites
+    unable = [suite for suite in suites if not suite.runs_on(engine)]
+    if unable and named:
+        raise UsageError(
+            f"{unable[0].name} does not run on the {engine} engine, but on: "
+            f"{', '.join(unable[0].engines or ())}. Choose that, or leave --engine out"
+        )
+    return [suite for suite in suites if suite not in unable]
+
+
+def _only_engine(suites: Sequence[Suite]) -> str | None:
+    """The one engine that all of them need, so that another's absence is no news."""
+    needed = {suite.engines for suite in suites}
+    only = needed.pop() if len(needed) == 1 else None
+    return only[0] if only is not None and len(only) == 1 else None
+
+
+def _chosen_datapath(words: Sequence[str], engine: str | None) -> dict[str, str]:
+    if not words:
+        return {}
+    if engine == "kernel":
+        raise UsageError(
+            "--datapath changes what lies around programs on the user-space engine, and "
+            "--engine kernel leaves that out: a running kernel is as it is"
+        )
+    from xdplab.engines.user import choose_datapath
+
+    choices = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise UsageError(f"--datapath has {word!r}; it must be NAME=VALUE")
+        choices.append((name, value))
+    return choose_datapath(choices)
+
+
+def _with_datapath(engine: Engine, chosen: Mapping[str, str]) -> Engine:
+    from xdplab.engines.user import UserEngine
+
+    return UserEngine(chosen) if chosen and isinstance(engine, UserEngine) else engine
 
 
 def _engines(chosen: str | None) -> list[Engine]:
@@ -230,11 +286,17 @@ class _Run:
     def measure(self, report: Report | None) -> None:
         """Measure every suite on every engine, showing tables as soon as they are there."""
         for engine in self._engines:
-            share = _SHARE[engine.name] if len(self._engines) > 1 else 1.0
             for suite in self._suites:
+                engines = self._engines_of(suite)
+                if engine not in engines:
+                    continue
                 if self._stop.asked:
                     return
+                share = _SHARE[engine.name] if len(engines) > 1 else 1.0
                 self._measure(suite, engine, share * self._time_s, report)
+
+    def _engines_of(self, suite: Suite) -> list[Engine]:
+        return [engine for engine in self._engines if suite.runs_on(engine.name)]
 
     def _measure(self, suite: Suite, engine: Engine, time_s: float, report: Report | None) -> None:
         with Progress() as progress:
@@ -250,7 +312,8 @@ class _Run:
         """The document of these outcomes; by default of all so far."""
         chosen = self.outcomes if outcomes is None else outcomes
         # A suite's own document is whole when that suite is, whatever comes after it.
-        awaited = len(self._suites) * len(self._engines) if outcomes is None else len(chosen)
+        of_run = sum(len(self._engines_of(suite)) for suite in self._suites)
+        awaited = of_run if outcomes is None else len(chosen)
         warnings: list[Warning] = list(self._disturbances)
         for outcome in chosen:
             warnings += outcome.warnings

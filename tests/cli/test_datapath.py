@@ -1,0 +1,138 @@
+"""`xdplab run --datapath`, and suites that do not run on every engine."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from tests.cli.command import assert_clean_error, xdplab
+from xdplab.cli.run import command
+from xdplab.documents import document_from_json
+from xdplab.engines.scripted import ScriptedEngine
+from xdplab.records import Document
+from xdplab.suites.base import find_suites
+
+USAGE = 2
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("clear_head", "must be NAME=VALUE"),
+        ("clear_tail=memset", "no data-path variant 'clear_tail'"),
+        ("clear_head=magic", "clear_head can be none, memset,"),
+        ("receive=veth-model", "receive is for suites to choose"),
+        ("=", "no data-path variant ''"),
+    ],
+)
+def test_what_cannot_be_chosen_is_named(choice: str, words: str) -> None:
+    result = xdplab("run", "adjust-head", "--engine", "user", "--datapath", choice)
+    assert_clean_error(result, USAGE, words)
+    assert result.stdout == ""
+
+
+def test_the_kernel_engine_alone_has_no_data_path_to_choose() -> None:
+    result = xdplab("run", "--engine", "kernel", "--datapath", "clear_head=memset")
+    assert_clean_error(result, USAGE, "--datapath", "--engine kernel")
+
+
+def test_the_model_is_refused_where_it_was_asked_for_by_name() -> None:
+    result = xdplab("run", "veth-model", "--engine", "kernel")
+    assert_clean_error(result, USAGE, "veth-model does not run on the kernel engine", "user")
+
+
+def test_a_choice_is_in_every_result_and_in_the_probe(tmp_path: Path) -> None:
+    target = tmp_path / "run.json"
+    result = xdplab(
+        *("run", "adjust-head", "--engine", "user", "--sizes", "6", "--time", "1"),
+        *("--datapath", "clear_head=words", "--datapath", "trait_move=words"),
+        *("--json", str(target), "--format", "markdown"),
+    )
+    assert result.returncode == 0, result.stderr
+    document = document_from_json(json.loads(target.read_text()))
+    assert document.results
+    for row in document.results:
+        assert row.parameters["datapath.clear_head"] == "words"
+        assert row.parameters["datapath.trait_move"] == "words"
+    # Tables find their figures all the same, and the probe sees what was chosen.
+    assert "clears the bytes that it exposes" in result.stdout
+    assert "not supported" not in result.stdout
+    helper = next(line for line in result.stdout.splitlines() if "| helper pair" in line)
+    assert any(character.isdigit() for character in helper.split("|")[3])
+
+
+def test_without_a_choice_nothing_is_said(tmp_path: Path) -> None:
+    target = tmp_path / "run.json"
+    xdplab(
+        *("run", "adjust-head", "--engine", "user", "--sizes", "6", "--time", "1"),
+        *("--json", str(target)),
+    )
+    results = document_from_json(json.loads(target.read_text())).results
+    assert results
+    assert not any(name.startswith("datapath") for row in results for name in row.parameters)
+
+
+def test_the_model_runs_without_a_word_on_the_kernel(tmp_path: Path) -> None:
+    target = tmp_path / "run.json"
+    result = xdplab("run", "veth-model", "--time", "1", "--json", str(target))
+    assert result.returncode == 0, result.stderr
+    assert "measuring on the user-space engine" not in result.stderr
+    assert "a model of veth's receive path" in result.stdout
+    document = document_from_json(json.loads(target.read_text()))
+    assert document.run.complete
+    assert {(row.engine, row.parameters["model"]) for row in document.results} == {("user", "veth")}
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> list[str | None]:
+    """Engines that are named as the real ones and follow a script; what was asked for."""
+    asked: list[str | None] = []
+
+    def engines(chosen: str | None) -> list[ScriptedEngine]:
+        asked.append(chosen)
+        names = ("kernel", "user") if chosen is None else (chosen,)
+        return [
+            ScriptedEngine(lambda _key, _call: 1000, globals={"pattern_kept": 1}, name=name)
+            for name in names
+        ]
+
+    monkeypatch.setattr("xdplab.cli.run._engines", engines)
+    seconds = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    monkeypatch.setattr("xdplab.experiment.time", clock)
+    return asked
+
+
+def _document(*arguments: str) -> Document:
+    words = ["--time", "1", "--json", "-", *arguments]
+    result = CliRunner().invoke(command, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    assert result.return_value == 0
+    return document_from_json(json.loads(result.stdout))
+
+
+def test_a_suite_is_measured_where_it_runs_and_nowhere_else(scripted: list[str | None]) -> None:
+    document = _document("adjust-head", "veth-model")
+    pairs = {(row.suite, row.engine) for row in document.results}
+    assert pairs == {("adjust-head", "kernel"), ("adjust-head", "user"), ("veth-model", "user")}
+    assert document.run.complete
+    assert scripted == [None]
+
+
+def test_without_names_the_kernel_engine_has_its_suites_alone(scripted: list[str | None]) -> None:
+    document = _document("--engine", "kernel")
+    assert {"adjust-head", "packet-access"} <= {row.suite for row in document.results}
+    assert all(find_suites()[row.suite].runs_on("kernel") for row in document.results)
+    assert document.run.complete
+    assert scripted == ["kernel"]
+
+
+def test_the_kernel_is_not_asked_for_where_no_suite_needs_it(scripted: list[str | None]) -> None:
+    assert _document("veth-model").run.complete
+    assert scripted == ["user"]
