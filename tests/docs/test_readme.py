@@ -54,7 +54,7 @@ class Shown:
     @property
     def programs(self) -> tuple[str, ...]:
         """What its rows are about."""
-        column = self.headings.index("program")
+        column = self.headings.index("program") if "program" in self.headings else 0
         return tuple(row[column] for row in self.rows)
 
 
