@@ -23,6 +23,8 @@
 #include "run.c"
 #include "clock.c"
 #include "veth_heads.c"
+#include "veth_parts.c"
 #include "veth_model.c"
+#include "veth_job.c"
 #include "helpers.c"
 #include "layout.c"
