@@ -83,7 +83,8 @@ def _gross_not_linear(results: Sequence[Result]) -> list[Warning]:
         Warning(
             "doubling",
             f"{results[0].suite}: twice the packets took not twice the time within 5 % for "
-            f"{len(ratios)} program{'s' * (len(ratios) > 1)}, worst {ratios[worst]:.2f} times for {worst}",
+            f"{len(ratios)} program{'s' * (len(ratios) > 1)}, worst {ratios[worst]:.2f} times for "
+            f"{worst}",
             "distrust their gross figures: something else took time; measure again when quiet",
         )
     ]
