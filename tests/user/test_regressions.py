@@ -11,7 +11,12 @@ from tests.user.kernel_maps import possible_cpus
 from xdplab.errors import NotPossibleError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, compile_object, read_object
+from xdplab.user import jit
+from xdplab.user.jit import compile_ir
+from xdplab.user.link import link
 from xdplab.user.machine import UserObject
+from xdplab.user.options import Mode, Options
+from xdplab.user.translate import translate
 
 HEADER = """
 typedef unsigned int u32;
@@ -141,3 +146,17 @@ def test_core_relocations_are_done_unless_a_known_structure_is_declared_otherwis
         for name, struct in (("partly", "xdp_md___partly"), ("addresses", "iphdr")):
             with pytest.raises(NotPossibleError, match=f"struct {struct} are"):
                 owner.program(name)
+
+
+def test_a_large_program_is_compiled_without_passes_that_take_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spec = compiled(CORE)
+    checked = Options(Mode.CHECKED)
+    ir = translate(spec, link(spec, "settled"), checked).ir
+    optimised = compile_ir(ir, checked)
+    monkeypatch.setattr(jit, "_LARGE_CHARACTERS", 100)
+    assert len(compile_ir(ir, checked)) != len(optimised)
+    with UserObject(spec, checked) as owner:
+        frame = Frame(bytes(12) + b"\x08\0" + bytes(50))
+        assert owner.program("settled").run(frame).retval == 2
