@@ -11,6 +11,8 @@ What a tool can tell apart is the largest of
   - the step of its figure: bpftool prints whole nanoseconds per run,
   - how far from nothing the interval of its A/A estimate reaches (median over rounds),
   - twice the scatter over rounds of its estimates, of A/A or of B - A.
+xdplab's figures are its cycles at the clock of the first round: a clock that moves from round
+to round is known to it, and does not make two programs differ. bpftool knows no clock.
 bpftool is also given the programs with the loop, which no manual tells one to write: there its
 step is a thousandth of a nanosecond, and what is left is what it does not control.
 
@@ -32,7 +34,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +47,7 @@ from xdplab.kernel.features import require_kernel_engine
 from xdplab.kernel.libbpf import LoadedObject
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, compile_object, read_object
-from xdplab.records import Estimate
+from xdplab.records import Estimate, Result
 from xdplab.stats import estimates
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite
 from xdplab.suites.table import Column, Figure, Row, Table
@@ -76,6 +78,7 @@ class Contender:
     step_ns: float
     same: list[Estimate] = field(default_factory=list)
     little: list[Estimate] = field(default_factory=list)
+    clock_ghz: float | None = None
 
     @property
     def same_scatter_ns(self) -> float:
@@ -152,12 +155,23 @@ def ours(contender: Contender, measured: Suite, seconds: float, stop: Stop) -> N
     outcome = run_suite(
         measured, {}, KernelEngine(), 2 * seconds, stop, progress=lambda _label, _share: None
     )
-    found = {result.variant: result.estimate for result in outcome.results}
-    same, little = found[TWIN], found[LITTLE]
+    found = {result.variant: result for result in outcome.results}
+    same, little = (_at_one_clock(contender, found[variant]) for variant in (TWIN, LITTLE))
     # A round that was stopped early had less time than the others.
     if same and little and not stop.asked:
         contender.same.append(same)
         contender.little.append(little)
+
+
+def _at_one_clock(contender: Contender, result: Result) -> Estimate | None:
+    """The result in ns at the clock of the first round, where the clock is known."""
+    if result.cycles is None or result.estimate is None:
+        return result.estimate
+    if contender.clock_ghz is None:
+        clocks = [trial.clock_ghz for trial in result.trials if trial.clock_ghz is not None]
+        contender.clock_ghz = statistics.median(clocks)
+    cycles, ghz = result.cycles, contender.clock_ghz
+    return replace(cycles, point=cycles.point / ghz, low=cycles.low / ghz, high=cycles.high / ghz)
 
 
 class Bpftool:
