@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_frames_come_in_their_order_byte_for_byte(tmp_path: Path, name: str) -> 
 
 
 def test_what_is_no_capture_is_a_frame_error(tmp_path: Path) -> None:
-    with pytest.raises(FrameError, match="No such file"):
+    with pytest.raises(FrameError, match="not there"):
         list(capture_frames(tmp_path / "none.pcap"))
     (tmp_path / "empty.pcap").write_bytes(b"")
     (tmp_path / "text.pcap").write_text("this is no capture at all, but it is long enough")
@@ -73,3 +74,24 @@ def test_damaged_captures_give_frames_or_a_frame_error(tmp_path: Path, data: st.
     except FrameError:
         return
     assert all(isinstance(frame, bytes) for frame in frames)
+
+
+@pytest.mark.parametrize("name", ["a.pcap", "a.pcapng"])
+def test_a_capture_that_breaks_off_is_not_taken_for_a_whole_one(tmp_path: Path, name: str) -> None:
+    whole = written(tmp_path / name).read_bytes()
+    lengths = set()
+    for length in range(len(whole)):
+        path = tmp_path / "cut.cap"
+        path.write_bytes(whole[:length])
+        try:
+            lengths.add(len(list(capture_frames(path))))
+        except FrameError:
+            continue
+    # Only a cut between two packets leaves a capture, one with fewer packets.
+    assert lengths <= {1, 2}
+
+
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "f.pcap")
+    with pytest.raises(FrameError, match="no file"):
+        list(capture_frames(tmp_path / "f.pcap"))

@@ -44,7 +44,7 @@ def cli() -> None:
     """Measure what every nanosecond of an XDP packet path costs, and how sure that is.
 
     Exit status: 0 done; 2 the request is wrong; 3 not possible here (the message says why and
-    what to do); 130 ended by Ctrl-C (what was measured until then is kept).
+    what to do); 130 ended by Ctrl-C (what `run` had measured is kept).
     """
 
 

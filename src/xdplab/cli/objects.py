@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import click
+
 from xdplab.errors import FrameError, UsageError
 from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
 from xdplab.packets.pcap import capture_frames
@@ -16,6 +18,8 @@ def program_of(argument: str) -> tuple[ObjectSpec, str]:
 
     UsageError where there is no such file or program, or where several could be meant.
     """
+    if not argument.rpartition(":")[0] and not Path(argument).is_file():
+        raise UsageError(f"{argument!r} names no file. Give OBJ or OBJ:PROG")
     path, name = Path(argument), ""
     if not path.exists() and ":" in argument:
         head, _, name = argument.rpartition(":")
@@ -48,13 +52,22 @@ def frames_of(built: Sequence[str], captures: Sequence[Path]) -> Iterator[Frame]
     """
     for text in built or (() if captures else ("ipv4:64",)):
         kind, _, size = text.partition(":")
-        if not size.isdecimal():
+        if not (size.isascii() and size.isdecimal() and len(size) < 10):
             raise FrameError(
                 f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
                 f"{', '.join(PACKETS)}"
             )
         yield udp_frame(kind, int(size))
     for path in captures:
+        short = 0
         for data in capture_frames(path):
             if len(data) >= MINIMUM_BYTES:
                 yield Frame(data)
+            else:
+                short += 1
+        if short:
+            click.echo(
+                f"xdplab: {short} packets of {str(path)!r} have no whole Ethernet header and "
+                "were left out",
+                err=True,
+            )
