@@ -130,8 +130,3 @@ def test_a_note_never_replaces_what_is_there() -> None:
 )
 def test_durations(duration_s: float, expected: str) -> None:
     assert text.duration(duration_s) == expected
-
-
-def test_rates() -> None:
-    assert text.mpps(2_033_439) == "2.033 Mpps"
-    assert text.mpps(26.5e6) == "26.5 Mpps"

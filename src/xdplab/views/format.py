@@ -145,8 +145,3 @@ def duration(duration_s: float) -> str:
     if minutes < 60:
         return f"{minutes} min {seconds} s"
     return f"{minutes // 60} h {minutes % 60} min"
-
-
-def mpps(rate_pps: float) -> str:
-    """Packets per second in millions, three digits or more."""
-    return f"{rate_pps / 1e6:.3f} Mpps" if rate_pps < 1e7 else f"{rate_pps / 1e6:.1f} Mpps"
