@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from tests.user.kernel_maps import possible_cpus
+from tests.user.programs import EXIT, add, copy, linked, load, mov, object_of, store
 from xdplab.errors import NotPossibleError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, compile_object, read_object
+from xdplab.program import insn as isa
+from xdplab.program.insn import Insn
 from xdplab.user import jit
 from xdplab.user.jit import compile_ir
-from xdplab.user.link import link
+from xdplab.user.link import LinkedProgram, link
 from xdplab.user.machine import UserObject
 from xdplab.user.options import Mode, Options
 from xdplab.user.translate import translate
@@ -160,3 +163,30 @@ def test_a_large_program_is_compiled_without_passes_that_take_minutes(
     with UserObject(spec, checked) as owner:
         frame = Frame(bytes(12) + b"\x08\0" + bytes(50))
         assert owner.program("settled").run(frame).retval == 2
+
+
+def fetched_from_slot() -> LinkedProgram:
+    """Returns 2 where the packet's first byte is 0, else 1: by way of a stack slot and an xchg.
+
+    Verifiers that do not follow a fetched value's precision back to its slot remove `r0 = 1`.
+    """
+    zero = Insn(isa.ST | isa.DW | isa.MEM, 10, 0, -8, 0)
+    return linked(
+        [
+            *(load(isa.W, 7, 1, 0), load(isa.W, 8, 1, 4), copy(1, 7), add(1, 1)),
+            *(Insn(isa.JMP | isa.JLE | isa.X, 1, 8, 2), mov(0, 99), EXIT),
+            *(load(isa.B, 1, 7, 0), zero),
+            *(Insn(isa.JMP | isa.JNE | isa.K, 1, 0, 1), Insn(isa.JMP | isa.JA, off=1)),
+            store(isa.DW, 10, -8, 1),
+            *(mov(2, 0), Insn(isa.STX | isa.DW | isa.ATOMIC, 10, 2, -8, isa.XCHG)),
+            *(mov(0, 2), Insn(isa.JMP | isa.JEQ | isa.K, 2, 0, 1), mov(0, 1), EXIT),
+        ]
+    )
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_fetched_value_decides_also_where_a_verifier_would_be_sure(mode: Mode) -> None:
+    with UserObject(object_of(), Options(mode)) as owner:
+        program = owner.add(fetched_from_slot())
+        answers = [program.run(Frame(bytes([first, *range(63)]))).retval for first in (0, 5)]
+    assert answers == [2, 1]
