@@ -278,7 +278,7 @@ def _relocated(pick: random.Random, spec: ObjectSpec, one: ProgramSpec) -> Progr
             section = pick.choice(list(spec.sections))
             addend = pick.choice((0, 4, 63, 64, -8, 1 << 20, -(1 << 31)))
             relocations[at] = Relocation(old.insn_index, "", section, addend, "data")
-        case _:
+        case _ if one.insn_count:
             relocations[at] = replace(old, insn_index=pick.randrange(one.insn_count))
     return replace(one, relocations=tuple(relocations))
 
@@ -286,6 +286,9 @@ def _relocated(pick: random.Random, spec: ObjectSpec, one: ProgramSpec) -> Progr
 def _patched(pick: random.Random, one: ProgramSpec) -> ProgramSpec:
     """Fields of instructions changed, calls to other helpers among them."""
     insns = list(decode(one.insns))
+    if not insns:
+        # A splice may have left nothing to change.
+        return one
     for _ in range(pick.choice((1, 2, 3, 6))):
         slot = pick.randrange(len(insns))
         insn = insns[slot]

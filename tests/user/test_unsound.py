@@ -163,3 +163,17 @@ def test_damaged_objects_never_crash() -> None:
     assert " 0 crashes" in result.stdout, result.stdout + result.stderr
     assert "exceptions" not in result.stdout
     assert "faults: PACKET" in result.stdout
+
+
+def test_an_object_whose_function_was_spliced_to_nothing_is_damaged_further() -> None:
+    script = ROOT / "benchmarks" / "fuzz_objects.py"
+    result = subprocess.run(
+        [sys.executable, script, "--one", "11003078"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "packets" in result.stdout
