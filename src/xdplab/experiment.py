@@ -19,7 +19,7 @@ from typing import Any
 
 from xdplab.engines.base import Engine, LoadKey, Method, Session
 from xdplab.noticed import noticed
-from xdplab.records import NOT_SUPPORTED, WITHIN_NOISE, Estimate, Result, Trial, Warning
+from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS, Estimate, Result, Trial, Warning
 from xdplab.stats import estimates, quads
 from xdplab.suites.base import CHOSEN_PREFIX, TWIN, Group, Measure, Plan, Suite, Values
 
@@ -314,7 +314,7 @@ def _results(
                 measure.against or "", ""
             )
         elif not record.points:
-            note, verdict = "stopped before it was measured", WITHIN_NOISE
+            note, verdict = "stopped before it was measured", TOO_FEW_LOADS
         else:
             figure = _estimate(record)
             verdict = estimates.verdict(figure, resolution)

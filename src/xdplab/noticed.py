@@ -32,7 +32,8 @@ def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> li
 
 
 def _too_few(results: Sequence[Result]) -> list[Warning]:
-    few = [result for result in results if result.verdict == TOO_FEW_LOADS]
+    # A row that a stop came before has its note, and no figure to warn of.
+    few = [result for result in results if result.verdict == TOO_FEW_LOADS and result.estimate]
     if not few:
         return []
     return [

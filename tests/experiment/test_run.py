@@ -335,7 +335,7 @@ def test_a_stop_ends_the_quad_and_keeps_all_before_it(laboratory: Laboratory, at
         if not result.trials:
             assert result.estimate is None
             assert result.note == "stopped before it was measured"
-            assert result.verdict == WITHIN_NOISE
+            assert result.verdict == TOO_FEW_LOADS
     # Every call is in a sample or warmed a trial up; a trial without a quad has only the latter.
     assert laboratory.clock.calls - kept in {0, 2}
 
@@ -346,6 +346,9 @@ def test_a_stop_before_the_first_trial_measures_nothing(laboratory: Laboratory) 
     outcome, _ = laboratory.run(suite(operation_group(["a"])), constant(_COSTS_NS), stop=stop)
     assert laboratory.clock.calls == 0
     assert {result.estimate for result in outcome.results} == {None}
+    # What was never measured is not too wide: nothing is to be said of figures that are not there.
+    assert {result.verdict for result in outcome.results} == {TOO_FEW_LOADS}
+    assert not outcome.warnings
 
 
 def _failing(at_call: int) -> Script:
