@@ -77,7 +77,7 @@ RESOLVED = "resolved"
 WITHIN_NOISE = "within noise"
 NOT_SUPPORTED = "not supported"
 TOO_FEW_LOADS = "too few loads"
-"""The verdict where there is no interval yet, or a stop came before the figure: nothing was judged."""
+"""The verdict where there is no interval yet, or a stop came first: nothing was judged."""
 
 
 @dataclass(frozen=True, slots=True)
