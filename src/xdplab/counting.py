@@ -117,8 +117,11 @@ def results_of(tally: Tally) -> Iterator[Result]:
         yield result("line_insns", {"object": tally.object, "file": file, "line": line}, [number])
 
 
-def tables_of(tally: Tally) -> list[Table]:
-    """Per packet, by helper, and the annotated source, of which lines that never ran are left."""
+def tables_of(tally: Tally, notes: Sequence[str] = ()) -> list[Table]:
+    """Per packet, by helper, and the annotated source, of which lines that never ran are left.
+
+    `notes` say what must be known of the packets; they stand below the first table.
+    """
     packets = len(tally.instructions)
     total = sum(tally.instructions)
     summary = [
@@ -134,6 +137,7 @@ def tables_of(tally: Tally) -> list[Table]:
             f"{tally.program} of {tally.object}: exact counts, eBPF instructions",
             (Column(""), Column("count")),
             summary,
+            notes,
         )
     ]
     by_file: dict[str, list[Row]] = {}

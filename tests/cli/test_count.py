@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from importlib import resources
 from pathlib import Path
 
@@ -75,6 +76,43 @@ def test_frames_from_captures(tmp_path: Path) -> None:
     assert insns.estimate.n == 3
 
 
+def _cut_capture(path: Path) -> str:
+    """Four packets: one whole, two cut short, one without a whole Ethernet header."""
+    data = udp_frame("ipv4", 200).data
+    content = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    for length in (200, 50, 64, 10):
+        content += struct.pack("<IIII", 0, 0, length, len(data)) + data[:length]
+    path.write_bytes(content)
+    return str(path)
+
+
+def test_packets_that_a_capture_cut_short_are_told(tmp_path: Path) -> None:
+    path = _cut_capture(tmp_path / "cut.pcap")
+    cut = f"2 of 4 packets of {path!r} were cut short by their capture, and are counted as captured"
+    short = f"1 of 4 packets of {path!r} have no whole Ethernet header and were left out"
+    result = xdplab("count", PARSER, "--pcap", path)
+    assert result.returncode == 0
+    assert result.stderr.splitlines() == [
+        f"xdplab: {cut} -> capture whole packets (tcpdump -s 0)",
+        f"xdplab: {short}",
+    ]
+    # A table that is pasted somewhere takes it along.
+    assert cut in " ".join(result.stdout.split())
+    document = document_from_json(
+        json.loads(xdplab("count", PARSER, "--pcap", path, "--json", "-").stdout)
+    )
+    assert [(one.code, one.message) for one in document.warnings] == [
+        ("cut-packets", cut),
+        ("short-packets", short),
+    ]
+
+
+def test_packets_that_are_whole_need_no_word() -> None:
+    result = xdplab("count", PARSER, "--json", "-")
+    assert result.stderr == ""
+    assert json.loads(result.stdout)["warnings"] == []
+
+
 def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -> None:
     """The verifier would refuse it; here the packet is ended before harm is done."""
     source = tmp_path / "odd.bpf.c"
@@ -90,6 +128,11 @@ def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -
     assert_clean_error(
         xdplab("count", target, "--frame", "ipv4:64", "--frame", "ipv4:50"),
         *(3, "packet 2", "odd.bpf.c:8", "offset 60 of 50"),
+    )
+    # The packet may be one that its capture cut short.
+    assert_clean_error(
+        xdplab("count", target, "--pcap", _cut_capture(tmp_path / "cut.pcap")),
+        *(3, "1 of 2 packets", "were cut short", "offset 60 of 50"),
     )
 
 

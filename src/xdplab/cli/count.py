@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from xdplab import __version__
-from xdplab.cli.objects import frames_of, program_of
+from xdplab.cli.objects import Frames, program_of
 from xdplab.counting import Tally, count, results_of, tables_of
 from xdplab.records import Document, RunInfo
 from xdplab.views import json_document
@@ -62,7 +62,15 @@ def command(
         json_document.check_target(json_target)
     started, start = datetime.now(UTC), time.monotonic()
     spec, name = program_of(program)
-    tally: Tally = count(spec, name, frames_of(built, captures))
+    frames = Frames(built, captures)
+    try:
+        tally: Tally = count(spec, name, frames)
+    finally:
+        # Also where it failed: an access beyond a packet's end may be one beyond a cut.
+        warnings = tuple(frames.warnings())
+        for warning in warnings:
+            remedy = f" -> {warning.remedy}" if warning.remedy else ""
+            click.echo(f"xdplab: {warning.message}{remedy}", err=True)
     document = Document(
         run=RunInfo(
             id=f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
@@ -73,9 +81,11 @@ def command(
         ),
         environment={},
         results=tuple(results_of(tally)),
+        warnings=warnings,
     )
     if json_target != "-":
-        Report(text_format).show_bare(tables_of(tally))
+        notes = [warning.message for warning in warnings]
+        Report(text_format).show_bare(tables_of(tally, notes))
     if json_target is not None:
         json_document.write(document, json_target)
     return 0

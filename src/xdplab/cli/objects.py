@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-
-import click
 
 from xdplab.errors import FrameError, UsageError
 from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
 from xdplab.packets.pcap import capture_frames
 from xdplab.program import ObjectSpec, compile_object, read_object
+from xdplab.records import Warning
 
 
 def program_of(argument: str) -> tuple[ObjectSpec, str]:
@@ -44,30 +44,58 @@ def program_of(argument: str) -> tuple[ObjectSpec, str]:
     return spec, name
 
 
-def frames_of(built: Sequence[str], captures: Sequence[Path]) -> Iterator[Frame]:
+@dataclass(slots=True)
+class _Taken:
+    """What was read of a capture so far."""
+
+    path: Path
+    packets: int = 0
+    cut: int = 0
+    short: int = 0
+
+
+class Frames:
     """Frames by KIND:BYTES and from captures, in that order; ipv4:64 where nothing is named.
 
-    FrameError for an unknown kind, sizes that do not fit, and captures that cannot be read.
-    Frames of a capture that are too short for a program are left out.
+    To be iterated over once. FrameError for an unknown kind, sizes that do not fit, and captures
+    that cannot be read. Frames of a capture that are too short for a program are left out.
     """
-    for text in built or (() if captures else ("ipv4:64",)):
-        kind, _, size = text.partition(":")
-        if not (size.isascii() and size.isdecimal() and len(size) < 10):
-            raise FrameError(
-                f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
-                f"{', '.join(PACKETS)}"
-            )
-        yield udp_frame(kind, int(size))
-    for path in captures:
-        short = 0
-        for data in capture_frames(path):
-            if len(data) >= MINIMUM_BYTES:
-                yield Frame(data)
-            else:
-                short += 1
-        if short:
-            click.echo(
-                f"xdplab: {short} packets of {str(path)!r} have no whole Ethernet header and "
-                "were left out",
-                err=True,
-            )
+
+    def __init__(self, built: Sequence[str], captures: Sequence[Path]) -> None:
+        self._built = built or (() if captures else ("ipv4:64",))
+        self._captures = [_Taken(path) for path in captures]
+
+    def __iter__(self) -> Iterator[Frame]:
+        for text in self._built:
+            kind, _, size = text.partition(":")
+            if not (size.isascii() and size.isdecimal() and len(size) < 10):
+                raise FrameError(
+                    f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
+                    f"{', '.join(PACKETS)}"
+                )
+            yield udp_frame(kind, int(size))
+        for taken in self._captures:
+            for captured in capture_frames(taken.path):
+                taken.packets += 1
+                if len(captured.data) < MINIMUM_BYTES:
+                    taken.short += 1
+                    continue
+                taken.cut += captured.is_cut
+                yield Frame(captured.data)
+
+    def warnings(self) -> Iterator[Warning]:
+        """What makes the frames that were taken until now others than those that went by."""
+        for taken in self._captures:
+            of_packets = f"of {taken.packets} packets of {str(taken.path)!r}"
+            if taken.cut:
+                yield Warning(
+                    "cut-packets",
+                    f"{taken.cut} {of_packets} were cut short by their capture, and are counted "
+                    "as captured",
+                    "capture whole packets (tcpdump -s 0)",
+                )
+            if taken.short:
+                yield Warning(
+                    "short-packets",
+                    f"{taken.short} {of_packets} have no whole Ethernet header and were left out",
+                )

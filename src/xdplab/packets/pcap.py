@@ -7,7 +7,8 @@ to be exact. Formats: libpcap's pcap-savefile(5), and the pcapng draft of the IE
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
@@ -19,6 +20,13 @@ _ETHERNET = 1
 _MAXIMUM_BYTES = 262_144
 """libpcap's largest snapshot length: a longer packet is damage, not data."""
 
+_FCS_BYTES = 4
+"""IEEE 802.3. Writers disagree on the unit in which captures tell of it (bits, bytes, words of 16
+bits), but Ethernet knows no other length."""
+
+_LINK_HAS_FCS = 0x0400_0000
+"""Above a pcap header's link type: the topmost four bits say how long an FCS its packets have."""
+
 _PCAP_MAGIC = {
     b"\xd4\xc3\xb2\xa1": "<",
     b"\xa1\xb2\xc3\xd4": ">",
@@ -27,13 +35,37 @@ _PCAP_MAGIC = {
 }
 """First bytes (times in us, in ns) -> byte order for struct."""
 
-_SECTION, _INTERFACE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 3, 6
+_SECTION, _INTERFACE, _OBSOLETE, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
+"""Types of pcapng blocks. Old writers have the obsolete packet block for the enhanced one."""
+
+_OPTIONS_END, _PACKET_FLAGS, _INTERFACE_FCS = 0, 2, 13
+_FLAGS_FCS = 0b1111 << 5
+"""Where a packet's flags have the length of its FCS; 0 leaves that to the interface."""
+
 _SECTION_BYTES = b"\x0a\x0d\x0d\x0a"
 _ORDER_MAGIC = 0x1A2B3C4D
 
 
-def capture_frames(path: Path) -> Iterator[bytes]:
-    """The frames of a capture in its order, as they were captured.
+@dataclass(frozen=True, slots=True)
+class CapturedFrame:
+    """A frame as far as it was captured, without its FCS, which no XDP program is given.
+
+    `is_cut` where more of it went by than was captured: a snapshot length, as by tcpdump's -s.
+    """
+
+    data: bytes
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Interface:
+    linktype: int
+    snap: int
+    has_fcs: bool
+
+
+def capture_frames(path: Path) -> Iterator[CapturedFrame]:
+    """The frames of a capture in its order.
 
     FrameError where the file cannot be read, is no capture, breaks off in mid-packet, or holds
     something else than Ethernet frames.
@@ -46,9 +78,9 @@ def capture_frames(path: Path) -> Iterator[bytes]:
             magic = file.read(4)
             frames = _Reader(file, path)
             known = frames.pcapng() if magic == _SECTION_BYTES else frames.pcap(magic)
-            for data in known:
+            for frame in known:
                 number += 1
-                yield data
+                yield frame
     except OSError as error:
         raise FrameError(f"reading {str(path)!r} failed: {error.strerror or error}") from None
     if number == 0:
@@ -84,23 +116,29 @@ class _Reader:
         if length > _MAXIMUM_BYTES:
             raise self._error(f"a packet of {length} bytes cannot be")
 
-    def pcap(self, magic: bytes) -> Iterator[bytes]:
+    def _frame(self, data: bytes, original: int, has_fcs: bool) -> CapturedFrame:
+        self._packets += 1
+        # Some writers have shorter originals than what they captured of them.
+        on_wire = max(original, len(data)) - (_FCS_BYTES if has_fcs else 0)
+        data = data[: max(on_wire, 0)]
+        return CapturedFrame(data, is_cut=len(data) < on_wire)
+
+    def pcap(self, magic: bytes) -> Iterator[CapturedFrame]:
         order = _PCAP_MAGIC.get(magic)
         if order is None:
             raise self._error("it does not begin as a capture does")
-        # The upper half of the field tells of an FCS, which test runs do not mind.
-        self._check_link(struct.unpack(f"{order}I", self._exactly(20)[16:])[0] & 0xFFFF)
+        link = struct.unpack(f"{order}I", self._exactly(20)[16:])[0]
+        self._check_link(link & 0xFFFF)
+        has_fcs = bool(link & _LINK_HAS_FCS and link >> 28)
         while first := self._file.read(1):
             header = first + self._exactly(15)
-            length = struct.unpack(f"{order}I", header[8:12])[0]
+            length, original = struct.unpack(f"{order}II", header[8:])
             self._check_length(length)
-            data = self._exactly(length)
-            self._packets += 1
-            yield data
+            yield self._frame(self._exactly(length), original, has_fcs)
 
-    def pcapng(self) -> Iterator[bytes]:
+    def pcapng(self) -> Iterator[CapturedFrame]:
         order = "<"
-        interfaces: list[tuple[int, int]] = []
+        interfaces: list[_Interface] = []
         kind_bytes = _SECTION_BYTES
         while kind_bytes:
             kind_bytes += self._exactly(4 - len(kind_bytes))
@@ -112,11 +150,8 @@ class _Reader:
                 kind, length = struct.unpack(f"{order}II", kind_bytes + self._exactly(4))
                 body = self._body(order, length, 8)
             if kind == _INTERFACE:
-                if len(body) < 8:
-                    raise self._error("an interface block is too short")
-                linktype, _, snap = struct.unpack(f"{order}HHI", body[:8])
-                interfaces.append((linktype, snap))
-            elif kind in {_SIMPLE, _ENHANCED}:
+                interfaces.append(self._interface(order, body))
+            elif kind in {_OBSOLETE, _SIMPLE, _ENHANCED}:
                 yield self._packet(order, kind, body, interfaces)
             kind_bytes = self._file.read(1)
 
@@ -136,21 +171,53 @@ class _Reader:
             raise self._error("a block's two lengths differ")
         return rest[:-4]
 
+    def _options(self, order: str, data: bytes) -> Mapping[int, bytes]:
+        found: dict[int, bytes] = {}
+        at = 0
+        while at + 4 <= len(data):
+            code, length = struct.unpack(f"{order}HH", data[at : at + 4])
+            if code == _OPTIONS_END:
+                break
+            at += 4
+            if at + length > len(data):
+                raise self._error(f"an option of {length} bytes is longer than its block")
+            found[code] = data[at : at + length]
+            at += length + -length % 4
+        return found
+
+    def _interface(self, order: str, body: bytes) -> _Interface:
+        if len(body) < 8:
+            raise self._error("an interface block is too short")
+        linktype, _, snap = struct.unpack(f"{order}HHI", body[:8])
+        fcs = self._options(order, body[8:]).get(_INTERFACE_FCS, b"")
+        return _Interface(linktype, snap, has_fcs=any(fcs))
+
     def _packet(
-        self, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
-    ) -> bytes:
-        header = 20 if kind == _ENHANCED else 4
+        self, order: str, kind: int, body: bytes, interfaces: list[_Interface]
+    ) -> CapturedFrame:
+        header = 4 if kind == _SIMPLE else 20
         if len(body) < header:
             raise self._error("a packet block is too short")
         words = struct.unpack(f"{order}{header // 4}I", body[:header])
-        interface = words[0] if kind == _ENHANCED else 0
-        if interface >= len(interfaces):
-            raise self._error(f"a packet is of interface {interface}, which is not declared")
-        linktype, snap = interfaces[interface]
-        self._check_link(linktype)
-        length = words[3] if kind == _ENHANCED else min(words[0], snap or words[0])
+        number = 0
+        if kind == _ENHANCED:
+            number = words[0]
+        elif kind == _OBSOLETE:
+            # The other half of the word counts drops.
+            number = struct.unpack(f"{order}H", body[:2])[0]
+        if number >= len(interfaces):
+            raise self._error(f"a packet is of interface {number}, which is not declared")
+        interface = interfaces[number]
+        self._check_link(interface.linktype)
+        original = words[-1]
+        length = min(original, interface.snap or original) if kind == _SIMPLE else words[3]
         self._check_length(length)
         if header + length > len(body):
             raise self._error(f"a packet of {length} bytes is longer than its block")
-        self._packets += 1
-        return body[header : header + length]
+        has_fcs = interface.has_fcs
+        if kind != _SIMPLE:
+            options = self._options(order, body[header + length + -length % 4 :])
+            flags = options.get(_PACKET_FLAGS, b"")
+            if len(flags) == 4 and struct.unpack(f"{order}I", flags)[0] & _FLAGS_FCS:
+                has_fcs = True
+        return self._frame(body[header : header + length], original, has_fcs)
