@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import re
+import signal
 import struct
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner, Result
 
-from tests.cli.command import WITHOUT_CAPABILITIES, assert_clean_error, xdplab
+from tests.cli.command import WITHOUT_CAPABILITIES, assert_clean_error, redirected, xdplab
+from xdplab.cli.count import command
 from xdplab.documents import document_from_json
 from xdplab.errors import CompileError
 from xdplab.packets.frame import udp_frame
+from xdplab.packets.pcap import CapturedFrame
 from xdplab.program import compile_object
 
 OBJECTS = resources.files("xdplab").joinpath("bpf", "objects")
@@ -111,6 +119,74 @@ def test_packets_that_are_whole_need_no_word() -> None:
     result = xdplab("count", PARSER, "--json", "-")
     assert result.stderr == ""
     assert json.loads(result.stdout)["warnings"] == []
+
+
+@pytest.fixture
+def _sigint_is_pythons_own() -> Iterator[None]:
+    """Whoever runs the tests may ignore SIGINT, as a shell's background jobs do."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def _interrupted(
+    monkeypatch: pytest.MonkeyPatch, at_packet: int, *arguments: str, signals: int = 1
+) -> Result:
+    """Counts an endless capture, in which Ctrl-C comes while a packet is read."""
+
+    def endless(_path: Path) -> Iterator[CapturedFrame]:
+        for number in itertools.count(1):
+            if number == at_packet:
+                for _ in range(signals):
+                    signal.raise_signal(signal.SIGINT)
+            yield CapturedFrame(udp_frame("ipv4", 64).data, is_cut=number == 2)
+
+    monkeypatch.setattr("xdplab.cli.objects.capture_frames", endless)
+    words = [PARSER, "--pcap", "endless.pcap", *arguments]
+    return CliRunner().invoke(command, words, standalone_mode=False)
+
+
+@pytest.mark.usefixtures("_sigint_is_pythons_own")
+@pytest.mark.parametrize(("at_packet", "told"), [(1, "1 packet"), (5, "5 packets")])
+def test_ctrl_c_keeps_the_counts_until_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, at_packet: int, told: str
+) -> None:
+    target = tmp_path / "counts.json"
+    result = _interrupted(monkeypatch, at_packet, "--format", "org", "--json", str(target))
+    assert result.exception is None
+    assert result.return_value == 130
+    assert f"xdplab: interrupted after {told}; " in result.stderr
+    assert ("1 of 5 packets" in result.stderr) == (at_packet == 5)
+    # The tables are those of what was counted, and whoever reads them elsewhere knows it.
+    assert f"- interrupted after {told}\n" in result.stdout
+    assert re.search(rf"\| packets +\| +{at_packet} \|", result.stdout)
+    assert "bpf_xdp_load_bytes(ctx, 0, header" in result.stdout
+    document = document_from_json(json.loads(target.read_text()))
+    assert not document.run.complete
+    (insns,) = [r for r in document.results if r.metric == "insns"]
+    assert insns.estimate is not None
+    assert insns.estimate.n == at_packet
+    lines = [r.estimate.point for r in document.results if r.metric == "line_insns" and r.estimate]
+    assert sum(lines) == at_packet * insns.estimate.point
+
+
+@pytest.mark.usefixtures("_sigint_is_pythons_own")
+def test_impatience_ends_counting_as_it_ends_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Twice costs nothing, for the tables take a moment.
+    assert _interrupted(monkeypatch, 3, signals=2).return_value == 130
+    result = _interrupted(monkeypatch, 3, signals=3)
+    assert isinstance(result.exception, (KeyboardInterrupt, click.Abort))
+    assert result.stdout == ""
+    # Nobody else's signals are held any longer.
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_the_document_is_written_whatever_becomes_of_the_tables(tmp_path: Path) -> None:
+    target = tmp_path / "counts.json"
+    result = redirected("> /dev/full", "count", PARSER, "--json", str(target))
+    assert_clean_error(result, 3, "writing the output failed")
+    assert document_from_json(json.loads(target.read_text())).run.complete
 
 
 def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -> None:

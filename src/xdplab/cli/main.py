@@ -20,6 +20,9 @@ _COMMANDS = {
 }
 """Command -> its line in `xdplab --help`. The module xdplab.cli.NAME has it as `command`."""
 
+INTERRUPTED_STATUS = 130
+"""Exit status of what Ctrl-C ended: 128 and the number of SIGINT, as shells have it."""
+
 
 class _Commands(click.Group):
     """Imports a command's module only when it is called, so that --help is quick."""
@@ -44,7 +47,7 @@ def cli() -> None:
     """Measure what every nanosecond of an XDP packet path costs, and how sure that is.
 
     Exit status: 0 done; 2 the request is wrong; 3 not possible here (the message says why and
-    what to do); 130 ended by Ctrl-C (what `run` had measured is kept).
+    what to do); 130 ended by Ctrl-C (what was measured or counted until then is kept).
     """
 
 
@@ -62,7 +65,7 @@ def main(arguments: list[str] | None = None) -> Any:
         status = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         click.echo("xdplab: ended by Ctrl-C before it was done", err=True)
-        status = 130
+        status = INTERRUPTED_STATUS
     except BrokenPipeError:
         # The reader of our output went away (| head): there is nobody left to tell. A stderr that
         # goes away is borne where it is written to.

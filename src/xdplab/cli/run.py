@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from xdplab import __version__
+from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.engines.base import Engine
 from xdplab.errors import NotPossibleError, UsageError
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
@@ -24,7 +25,6 @@ from xdplab.views.report import FORMATS, Report
 _TIME_S = 10.0
 _TIME_LEAST_S = 1e-9
 _TIME_LIMIT_S = 86_400.0
-_INTERRUPTED_STATUS = 130
 
 ENGINES = ("kernel", "user")
 _SHARE = {"kernel": 1.0, "user": 0.5}
@@ -171,7 +171,7 @@ def command(
     if stop.asked:
         measured = sum(result.estimate is not None for result in run.document().results)
         click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
-        return _INTERRUPTED_STATUS
+        return INTERRUPTED_STATUS
     return 0
 
 
