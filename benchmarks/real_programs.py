@@ -44,8 +44,8 @@ from benchmarks.traffic import Traffic
 
 from xdplab.errors import XdplabError
 from xdplab.kernel.libbpf import LoadedObject
+from xdplab.kernel.namespace import NetworkNamespace
 from xdplab.kernel.testrun import TestRun
-from xdplab.net.namespace import NetworkNamespace
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, read_object
 from xdplab.user.link import ExternRef, LinkedProgram, link

@@ -25,8 +25,8 @@ from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action
 from xdplab.errors import KernelError, MissingFeatureError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
+from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
-from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.program.shipped import shipped_object
 
 REPEAT = 8000

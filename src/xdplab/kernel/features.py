@@ -20,8 +20,8 @@ from pathlib import Path
 
 from xdplab.errors import NotPossibleError, XdplabError
 from xdplab.kernel import bpf, kernel_btf
+from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
-from xdplab.net.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 
 KFUNCS = ("bpf_dynptr_from_xdp", "bpf_dynptr_slice", "bpf_xdp_pull_data")
 """kfuncs that packet access by name depends on; each is a probe of its own."""
