@@ -1,13 +1,19 @@
-"""Where standard output is full or closed: one sentence or nothing, and nothing is lost."""
+"""Where standard output or standard error is full, closed or without a reader: one sentence or
+nothing, nothing is lost, and the exit status is what it would be.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import assert_clean_error, redirected
+from tests.cli.command import XDPLAB, assert_clean_error, environment, redirected
 from xdplab.documents import document_from_json
 
 RUN = ("run", "adjust-head", "--engine", "user", "--time", "0.05", "--sizes", "20")
@@ -98,3 +104,70 @@ def test_a_document_that_standard_output_does_not_take_is_kept(
 def test_a_wrong_request_is_told_even_so() -> None:
     for redirection in ("> /dev/full", ">&-"):
         assert_clean_error(redirected(redirection, "run", "no-such-suite"), 2, "no-such-suite")
+
+
+# --- standard error
+
+STATUSES = [
+    (("run", "no-such-suite"), 2),
+    (("run", "--no-such-option"), 2),
+    (("run", "--time", "never"), 2),
+    (("run", "--json", "/"), 2),
+    (("count",), 2),
+    (("count", "/nowhere.bpf.o"), 2),
+    (("doctor", "--json", "/nowhere/at/all.json"), 2),
+    (("no-such-command",), 2),
+    ((), 2),
+    (("doctor",), 0),
+    (RUN, 0),
+]
+
+
+@pytest.mark.parametrize(
+    "redirection", [pytest.param("2> /dev/full", marks=needs_dev_full), "2>&-"]
+)
+@pytest.mark.parametrize(("arguments", "status"), STATUSES, ids=str)
+def test_what_cannot_be_said_leaves_the_status(
+    redirection: str, arguments: tuple[str, ...], status: int
+) -> None:
+    result = redirected(redirection, *arguments)
+    assert (result.returncode, result.stderr) == (status, "")
+    assert ("adjust_head" in result.stdout) == (arguments == RUN)
+
+
+@needs_dev_full
+def test_neither_output_nor_error_can_be_written() -> None:
+    assert redirected("> /dev/full 2>&1", "doctor").returncode == 3
+    assert redirected("> /dev/full 2>&1", "run", "no-such-suite").returncode == 2
+
+
+@pytest.mark.parametrize(("arguments", "status"), [(("run", "no-such-suite"), 2), (RUN, 0)])
+def test_an_error_stream_without_a_reader_leaves_the_status(
+    arguments: tuple[str, ...], status: int
+) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    result = subprocess.run(
+        [XDPLAB, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=writer,
+        env=environment(),
+        check=False,
+        timeout=120,
+    )
+    os.close(writer)
+    assert result.returncode == status
+
+
+@needs_dev_full
+def test_ctrl_c_is_ctrl_c_where_nobody_can_be_told() -> None:
+    code = (
+        "import signal, xdplab.cli.run\n"
+        "from xdplab.cli.main import main\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "xdplab.cli.run.choose_suites = lambda names: signal.raise_signal(signal.SIGINT)\n"
+        "main(['run'])\n"
+    )
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run([sys.executable, "-c", code], stderr=full, check=False, timeout=120)
+    assert result.returncode == 128 + signal.SIGINT

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from xdplab import __version__
 from xdplab.errors import XdplabError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 _COMMANDS = {
     "run": "measure the built-in suites on this machine",
@@ -53,6 +58,13 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> Any:
     """Entry point: runs the command line and ends the process with its exit status."""
+    with _stderr_that_cannot_fail():
+        status = _status(arguments)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _status(arguments: list[str] | None) -> Any:
+    """Run the command line; its exit status, once everything was said."""
     try:
         status = cli.main(args=arguments, prog_name="xdplab", standalone_mode=False)
         if sys.stdout is not None:
@@ -67,8 +79,7 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo("xdplab: ended by Ctrl-C before it was done", err=True)
         status = INTERRUPTED_STATUS
     except BrokenPipeError:
-        # The reader of our output went away (| head): there is nobody left to tell. A stderr that
-        # goes away is borne where it is written to.
+        # The reader of our output went away (| head): there is nobody left to tell.
         _silence_stdout()
         status = 0
     except MemoryError:
@@ -79,7 +90,46 @@ def main(arguments: list[str] | None = None) -> Any:
         click.echo(f"xdplab: writing the output failed: {error.strerror or error}", err=True)
         _silence_stdout()
         status = XdplabError.exit_code
-    sys.exit(status if isinstance(status, int) else 0)
+    return status
+
+
+class _Bearing(io.FileIO):
+    """A descriptor to which writing always succeeds: what it does not take is lost."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        size = memoryview(data).nbytes
+        try:
+            return super().write(data) or size
+        except OSError:
+            return size
+
+
+@contextlib.contextmanager
+def _stderr_that_cannot_fail() -> Iterator[None]:
+    """A standard error that is full, closed or without a reader changes nothing but itself: not
+    the exit status, not what is measured. So no place that writes to it has to mind.
+    """
+    before = sys.stderr
+    # Another one was put there by whoever calls this, who minds it.
+    if before is sys.__stderr__:
+        # Where it is closed, descriptor 2 is the lowest that is free. To leave it so would have
+        # what C libraries say written into whichever file is opened next.
+        raw = (
+            _Bearing(os.devnull, "w")
+            if before is None
+            else _Bearing(before.fileno(), "w", closefd=False)
+        )
+        sys.stderr = io.TextIOWrapper(
+            io.BufferedWriter(raw),
+            encoding=before.encoding if before else None,
+            errors="backslashreplace",
+            line_buffering=True,
+        )
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        sys.stderr = before
 
 
 def _silence_stdout() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from types import TracebackType
 
 import rich.progress
@@ -30,11 +29,6 @@ class Progress:
         self._tasks: dict[str, rich.progress.TaskID] = {}
 
     def __call__(self, label: str, share: float) -> None:
-        # A stderr that is full or gone must not end the measuring that it tells of.
-        with contextlib.suppress(OSError):
-            self._show(label, share)
-
-    def _show(self, label: str, share: float) -> None:
         task = self._tasks.get(label)
         if task is None:
             task = self._tasks[label] = self._bar.add_task(label, total=1.0)
@@ -43,8 +37,7 @@ class Progress:
         self._bar.update(task, completed=share)
 
     def __enter__(self) -> Progress:
-        with contextlib.suppress(OSError):
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(
@@ -53,5 +46,4 @@ class Progress:
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        with contextlib.suppress(OSError):
-            self._bar.stop()
+        self._bar.stop()
