@@ -146,11 +146,27 @@ def test_what_the_command_line_gets_wrong(
         (("run", "--format", "html"), ("html", "terminal", "markdown", "org")),
         (("run", "--sizes", "six"), ("six", "whole numbers")),
         (("run", "--sizes", ""), ("whole numbers",)),
+        *(
+            (("run", "--sizes", text), (repr(text), "whole numbers such as 6,20,40"))
+            # int() would take the first five.
+            for text in ("1_0", "6,2_0", "\u0661\u0660", " 6", "+6", "6,", "-6", "6.0", "9" * 5000)
+        ),
+        (("run", "--frame-sizes", "1_500"), ("'1_500'", "whole numbers")),
+        *(
+            (("run", "--time", text), ("--time", repr(text), "no time from"))
+            # float() would take them.
+            for text in ("1_0", "\u0661", " 5", "5 ", "+5", "infinity", "1e400")
+        ),
         (("run", "--time", "0"), ("--time",)),
         (("run", "--time", "nan"), ("--time",)),
         (("run", "--time", "-3"), ("--time",)),
         (("run", "--json", "/nowhere/at/all.json"), ("/nowhere/at/all.json",)),
         (("run", "--json", "/"), ("no file",)),
+        *(
+            ((*command, "--json", ""), ("cannot be written to an empty name", "Give a file's path"))
+            for command in (("run",), ("doctor",), ("count", "filter.bpf.o"))
+        ),
+        (("run", ""), ("there is no suite ''",)),
         (("measure",), ("measure",)),
         # An option was meant for something: its suite does not run.
         (

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdplab import __version__
+from xdplab.cli.arguments import FilePath
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.cli.objects import Frames, program_of
 from xdplab.counting import Tally, count, results_of, tables_of
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @click.option(
     "--pcap",
     "captures",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     multiple=True,
     help="Frames from a pcap or pcapng file; may be given several times.",
 )

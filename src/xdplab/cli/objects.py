@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from xdplab.cli.arguments import whole_number
 from xdplab.errors import FrameError, UsageError
 from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
 from xdplab.packets.pcap import capture_frames
@@ -18,16 +20,19 @@ def program_of(argument: str) -> tuple[ObjectSpec, str]:
 
     UsageError where there is no such file or program, or where several could be meant.
     """
-    if not argument.rpartition(":")[0] and not Path(argument).is_file():
-        raise UsageError(f"{argument!r} names no file. Give OBJ or OBJ:PROG")
-    path, name = Path(argument), ""
-    if not path.exists() and ":" in argument:
-        head, _, name = argument.rpartition(":")
-        path = Path(head)
-    if not path.exists():
+    named, name = argument, ""
+    if not os.path.exists(named) and ":" in argument:  # noqa: PTH110 - a name too long is none
+        named, _, name = argument.rpartition(":")
+        if not name:
+            raise UsageError(
+                f"{argument!r} names no program behind its colon. Give OBJ:PROG, or OBJ where it "
+                "has a single program"
+            )
+    if not os.path.exists(named):  # noqa: PTH110 - as above
         raise UsageError(
-            f"there is no file {path}. Give OBJ or OBJ:PROG, such as filter.bpf.o:drop"
+            f"there is no file {named!r}. Give OBJ or OBJ:PROG, such as filter.bpf.o:drop"
         )
+    path = Path(named)
     if path.suffix == ".c":
         spec = read_object(compile_object(path), path.name.removesuffix(".c").removesuffix(".bpf"))
     else:
@@ -68,12 +73,13 @@ class Frames:
     def __iter__(self) -> Iterator[Frame]:
         for text in self._built:
             kind, _, size = text.partition(":")
-            if not (size.isascii() and size.isdecimal() and len(size) < 10):
+            frame_bytes = whole_number(size)
+            if frame_bytes is None:
                 raise FrameError(
                     f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
                     f"{', '.join(PACKETS)}"
                 )
-            yield udp_frame(kind, int(size))
+            yield udp_frame(kind, frame_bytes)
         for taken in self._captures:
             for captured in capture_frames(taken.path):
                 taken.packets += 1

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from xdplab import __version__
+from xdplab.cli.arguments import Seconds, WholeNumbers
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.engines.base import Engine
 from xdplab.errors import NotPossibleError, UsageError
@@ -31,50 +32,13 @@ _SHARE = {"kernel": 1.0, "user": 0.5}
 """Part of --time that each engine gets where both measure: the user engine is the quieter one."""
 
 
-class _WholeNumbers(click.ParamType[tuple[int, ...]]):
-    """A comma-separated list of whole numbers."""
-
-    name = "N,N,..."
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(int(word) for word in str(value).split(","))
-        except ValueError:
-            self.fail(f"{value!r} is no list of whole numbers such as 6,20,40", param, ctx)
-
-
-class _Seconds(click.ParamType[float]):
-    """A positive time below a day; click's own range lets nan through."""
-
-    name = "SECONDS"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = 0.0
-        if not _TIME_LEAST_S <= seconds <= _TIME_LIMIT_S:
-            self.fail(
-                f"{value!r} is no time from {_TIME_LEAST_S} to {_TIME_LIMIT_S:.0f} seconds",
-                param,
-                ctx,
-            )
-        return seconds
-
-
 def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
     for suite in find_suites().values():
         for option in suite.options:
             default = ",".join(str(number) for number in option.default)
             function = click.option(
                 f"--{option.name}",
-                type=_WholeNumbers(),
+                type=WholeNumbers(),
                 default=default,
                 show_default=True,
                 help=f"{suite.name}: {option.help}.",
@@ -93,7 +57,7 @@ def _suite_list() -> str:
 @click.option(
     "--time",
     "time_s",
-    type=_Seconds(),
+    type=Seconds(_TIME_LEAST_S, _TIME_LIMIT_S),
     default=_TIME_S,
     show_default=True,
     help="Time for each suite, spent where intervals are widest.",

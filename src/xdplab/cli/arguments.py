@@ -1,0 +1,75 @@
+"""Types of what stands on the command line, read strictly: what could be a slip is refused.
+
+Python's own conversions take more than people write: int() reads 1_0 as 10 and the digits of every
+script, float() blanks and "infinity", and an empty path is the working directory.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+
+_WHOLE = re.compile("[0-9]{1,18}")
+"""No more digits than 64 bits hold; int() itself refuses more than 4300."""
+_DECIMAL = re.compile(r"([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+
+
+def whole_number(text: str) -> int | None:
+    """The number that `text` is in decimal digits, None where it is something else."""
+    return int(text) if _WHOLE.fullmatch(text) else None
+
+
+class WholeNumbers(click.ParamType[tuple[int, ...]]):
+    """A comma-separated list of whole numbers."""
+
+    name = "N,N,..."
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        if isinstance(value, tuple):
+            return value
+        numbers = [whole_number(word) for word in str(value).split(",")]
+        known = tuple(number for number in numbers if number is not None)
+        if len(known) < len(numbers):
+            self.fail(f"{value!r} is no list of whole numbers such as 6,20,40", param, ctx)
+        return known
+
+
+class Seconds(click.ParamType[float]):
+    """A time between two others; click's own range lets nan through."""
+
+    name = "SECONDS"
+
+    def __init__(self, least_s: float, most_s: float) -> None:
+        self._least_s = least_s
+        self._most_s = most_s
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds = float(value) if _DECIMAL.fullmatch(str(value)) else math.nan
+        if not self._least_s <= seconds <= self._most_s:
+            self.fail(
+                f"{value!r} is no time from {self._least_s} to {self._most_s:.0f} seconds",
+                param,
+                ctx,
+            )
+        return seconds
+
+
+class FilePath(click.Path):
+    """The path of a file; whether it is there is found out where it is opened."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        # An empty one is what a shell makes of a variable that is not set.
+        if not str(value):
+            self.fail("an empty name is no file. Give a file's path", param, ctx)
+        return super().convert(value, param, ctx)
