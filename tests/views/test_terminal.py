@@ -89,6 +89,20 @@ def test_a_pipe_gets_neither_colour_nor_folding() -> None:
     assert out.getvalue() == _WIDE
 
 
+@pytest.mark.parametrize(
+    ("columns", "width"),
+    # Of digits that int() takes, of those that isdigit() alone does, and of too many.
+    [("100", 100), ("0", 160), ("", 160), ("1_0", 160), ("\u0661", 160), ("\u00b2", 160)]
+    + [("9" * 5000, 160)],
+)
+def test_columns_are_a_width_or_nothing(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", columns)
+    assert make_console(io.StringIO()).width == width
+
+
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

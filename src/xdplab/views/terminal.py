@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import re
 from typing import IO
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from xdplab.suites.table import Table
 from xdplab.views.layout import RULE, Role, arrange
 
 _PIPE_WIDTH = 160
+_SIZE = re.compile("[0-9]{1,6}")
 _STYLES: dict[Role, str] = {
     "title": "bold",
     "heading": "bold",
@@ -41,9 +43,16 @@ def make_console(file: IO[str] | None = None, *, stderr: bool = False) -> Consol
     What is no terminal gets neither colour nor cursor movement, and 160 columns (or COLUMNS):
     a pipe has no width, and 80 would fold tables that the reader has room for.
     """
-    console = _Console(file=file, stderr=stderr, highlight=False, markup=False, emoji=False)
-    given = os.environ.get("COLUMNS", "")
-    if not console.is_terminal and not (given.isdecimal() and int(given)):
+    # Rich takes every sort of digit for a number, and then fails to read it.
+    known = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in {"COLUMNS", "LINES"} or _SIZE.fullmatch(value)
+    }
+    console = _Console(
+        file=file, stderr=stderr, highlight=False, markup=False, emoji=False, _environ=known
+    )
+    if not console.is_terminal and not int(known.get("COLUMNS", "0")):
         console.width = _PIPE_WIDTH
     return console
 
