@@ -92,8 +92,10 @@ def test_a_pipe_gets_neither_colour_nor_folding() -> None:
 @pytest.mark.parametrize(
     ("columns", "width"),
     # Of digits that int() takes, of those that isdigit() alone does, and of too many.
-    [("100", 100), ("0", 160), ("", 160), ("1_0", 160), ("\u0661", 160), ("\u00b2", 160)]
-    + [("9" * 5000, 160)],
+    [
+        ("100", 100),
+        *((text, 160) for text in ("0", "", "1_0", "\u0661", "\u00b2", "9" * 5000)),
+    ],
 )
 def test_columns_are_a_width_or_nothing(
     monkeypatch: pytest.MonkeyPatch, columns: str, width: int
