@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -14,6 +15,7 @@ from tests.cli.command import assert_clean_error, xdplab
 from xdplab.cli.run import command
 from xdplab.documents import document_from_json
 from xdplab.engines.scripted import ScriptedEngine
+from xdplab.engines.user import CHOOSABLE, DATAPATH
 from xdplab.records import Document
 from xdplab.suites.base import find_suites
 
@@ -24,16 +26,55 @@ USAGE = 2
     ("choice", "words"),
     [
         ("clear_head", "must be NAME=VALUE"),
-        ("clear_tail=memset", "no data-path variant 'clear_tail'"),
+        (
+            "clear_tail=memset",
+            "'clear_tail', which no suite leaves open. There are: "
+            "clear_head (adjust-head), skb_reuse (veth-model)",
+        ),
         ("clear_head=magic", "clear_head can be none, memset,"),
-        ("receive=veth-model", "receive is for suites to choose"),
-        ("=", "no data-path variant ''"),
+        ("receive=veth-model", "'receive', which no suite leaves open. There are: clear_head"),
+        ("=", "'', which no suite leaves open"),
     ],
 )
 def test_what_cannot_be_chosen_is_named(choice: str, words: str) -> None:
     result = xdplab("run", "adjust-head", "--engine", "user", "--datapath", choice)
     assert_clean_error(result, USAGE, words)
     assert result.stdout == ""
+
+
+def test_of_each_name_a_run_has_one() -> None:
+    for again in ("memset", "words"):
+        result = xdplab(
+            *("run", "adjust-head", "--engine", "user"),
+            *("--datapath", "clear_head=memset", "--datapath", f"clear_head={again}"),
+        )
+        assert_clean_error(result, USAGE, "--datapath has clear_head twice", "Leave one out")
+
+
+@pytest.mark.parametrize(
+    ("suites", "choice", "words"),
+    [
+        (("packet-access",), "clear_head=words", "belongs to adjust-head, which does not run here"),
+        (("adjust-head",), "skb_reuse=off", "belongs to veth-model, which does not run here"),
+        # Even where it says what holds anyway.
+        (("packet-access", "veth-model"), "clear_head=none", "Add adjust-head or leave the option"),
+    ],
+)
+def test_a_choice_that_no_suite_of_the_run_uses_was_meant_for_another(
+    suites: tuple[str, ...], choice: str, words: str
+) -> None:
+    assert_clean_error(xdplab("run", *suites, "--datapath", choice), USAGE, words)
+
+
+def test_help_errors_suites_and_engine_name_the_same() -> None:
+    named = {name for suite in find_suites().values() for name in suite.datapath}
+    assert named
+    assert named <= set(CHOOSABLE)
+    (option,) = (one for one in command.params if one.name == "datapath")
+    assert isinstance(option, click.Option)
+    assert option.help is not None
+    for name in DATAPATH:
+        assert (name in option.help) == (name in named)
 
 
 def test_the_kernel_engine_alone_has_no_data_path_to_choose() -> None:
@@ -50,7 +91,7 @@ def test_a_choice_is_in_every_result_and_in_the_probe(tmp_path: Path) -> None:
     target = tmp_path / "run.json"
     result = xdplab(
         *("run", "adjust-head", "--engine", "user", "--sizes", "6", "--time", "1"),
-        *("--datapath", "clear_head=words", "--datapath", "trait_move=words"),
+        *("--datapath", "clear_head=words"),
         *("--json", str(target), "--format", "markdown"),
     )
     assert result.returncode == 0, result.stderr
@@ -58,7 +99,6 @@ def test_a_choice_is_in_every_result_and_in_the_probe(tmp_path: Path) -> None:
     assert document.results
     for row in document.results:
         assert row.parameters["datapath.clear_head"] == "words"
-        assert row.parameters["datapath.trait_move"] == "words"
     # Tables find their figures all the same, and the probe sees what was chosen.
     assert "clears the bytes that it exposes" in result.stdout
     assert "not supported" not in result.stdout

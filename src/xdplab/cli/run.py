@@ -46,6 +46,19 @@ def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _open_datapath() -> dict[str, list[str]]:
+    """What a run may choose of the data path, with the suites that leave it open."""
+    found: dict[str, list[str]] = {}
+    for suite in find_suites().values():
+        for name in suite.datapath:
+            found.setdefault(name, []).append(suite.name)
+    return found
+
+
+def _datapath_list() -> str:
+    return ", ".join(f"{name} ({', '.join(of)})" for name, of in _open_datapath().items())
+
+
 def _suite_list() -> str:
     # A line that is only a backspace keeps click from folding the lines behind it.
     names = [f"  {suite.name}: {suite.title}" for suite in find_suites().values()]
@@ -88,8 +101,8 @@ def _suite_list() -> str:
     "datapath",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A variant of what lies around programs on the user-space engine, wherever a suite leaves "
-    "it open: clear_head, trait_move or skb_reuse. May be given several times; results tell of it.",
+    help="A variant of what lies around programs on the user-space engine, where a suite leaves it "
+    f"open: {_datapath_list()}. May be given once for each; results tell of it.",
 )
 @_with_suite_options
 def command(
@@ -108,7 +121,7 @@ def command(
     """
     suites = _able(choose_suites(suite), engine_name, named=bool(suite))
     _refuse_idle_options(suites)
-    chosen = _chosen_datapath(datapath, engine_name)
+    chosen = _chosen_datapath(datapath, engine_name, suites)
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
@@ -174,7 +187,9 @@ def _only_engine(suites: Sequence[Suite]) -> str | None:
     return only[0] if only is not None and len(only) == 1 else None
 
 
-def _chosen_datapath(words: Sequence[str], engine: str | None) -> dict[str, str]:
+def _chosen_datapath(
+    words: Sequence[str], engine: str | None, suites: Sequence[Suite]
+) -> dict[str, str]:
     if not words:
         return {}
     if engine == "kernel":
@@ -182,15 +197,32 @@ def _chosen_datapath(words: Sequence[str], engine: str | None) -> dict[str, str]
             "--datapath changes what lies around programs on the user-space engine, and "
             "--engine kernel leaves that out: a running kernel is as it is"
         )
-    from xdplab.engines.user import choose_datapath
+    from xdplab.engines.user import check_choice
 
-    choices = []
+    chosen: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
             raise UsageError(f"--datapath has {word!r}; it must be NAME=VALUE")
-        choices.append((name, value))
-    return choose_datapath(choices)
+        if name in chosen:
+            raise UsageError(
+                f"--datapath has {name} twice, and a run has one of each. Leave one out, or "
+                "measure it in a run of its own"
+            )
+        users = _open_datapath().get(name)
+        if users is None:
+            raise UsageError(
+                f"--datapath has {name!r}, which no suite leaves open. There are: "
+                f"{_datapath_list()}"
+            )
+        if not any(suite.name in users for suite in suites):
+            raise UsageError(
+                f"--datapath {name} belongs to {', '.join(users)}, which does not run here. Add "
+                f"{users[0]} or leave the option out"
+            )
+        chosen[name] = value
+    check_choice(chosen)
+    return chosen
 
 
 def _with_datapath(engine: Engine, chosen: Mapping[str, str]) -> Engine:

@@ -57,7 +57,8 @@ that it exposes, how it moves metadata, how packets come to the program (packet 
 the veth model does with skb heads whose frame goes on. All are compiled from the same source."""
 
 CHOOSABLE = ("clear_head", "trait_move", "skb_reuse")
-"""What a run may choose. How packets come is a suite's to say: its tables tell what a model is."""
+"""What a run may choose, where its suites leave it open. How packets come is a suite's to say: its
+tables tell what a model is."""
 
 
 def datapath_value(name: str, value: str) -> int:
@@ -70,17 +71,15 @@ def datapath_value(name: str, value: str) -> int:
     return values[value]
 
 
-def choose_datapath(choices: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """What a run chooses for subjects that leave it open, the last of a name. UsageError where
-    there is no such variant, or a run may not choose it.
-    """
-    for name, value in choices:
-        if name in DATAPATH and name not in CHOOSABLE:
+def check_choice(chosen: Mapping[str, str]) -> None:
+    """UsageError where a run may not choose these for subjects that leave them open."""
+    for name, value in chosen.items():
+        if name not in CHOOSABLE:
             raise UsageError(
-                f"{name} is for suites to choose; a run may choose {', '.join(CHOOSABLE)}"
+                f"a run cannot choose {name!r} of the data path; it may choose "
+                f"{', '.join(CHOOSABLE)}"
             )
         datapath_value(name, value)
-    return dict(choices)
 
 
 class _Timer:
@@ -307,7 +306,8 @@ class UserEngine:
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         """`chosen` are variants of the data path for subjects that leave them open."""
-        self.chosen: Mapping[str, str] = choose_datapath(list((chosen or {}).items()))
+        self.chosen: Mapping[str, str] = dict(chosen or {})
+        check_choice(self.chosen)
 
     @property
     def cpu(self) -> int | None:

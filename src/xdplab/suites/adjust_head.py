@@ -303,4 +303,5 @@ SUITE = Suite(
     options=(Option("sizes", SIZES, "bytes to expose and to hide again"),),
     plan=_plan,
     tables=_tables,
+    datapath=("clear_head",),
 )

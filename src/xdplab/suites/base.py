@@ -128,7 +128,8 @@ class Suite:
     """A suite: its names, its options, what it plans and the tables that it fills.
 
     `plan(values, engine)` may ask the engine what it can do. `tables(results, notes)` is pure.
-    `engines` names those that can run it, None all of them.
+    `engines` names those that can run it, None all of them. `datapath` names variants of the data
+    path that its figures depend on and that it leaves to a run.
     """
 
     name: str
@@ -137,6 +138,7 @@ class Suite:
     plan: Callable[[Values, Engine], Plan]
     tables: Callable[[Results, Sequence[str]], Sequence[Table]]
     engines: tuple[str, ...] | None = None
+    datapath: tuple[str, ...] = ()
 
     def runs_on(self, engine: str) -> bool:
         """Whether the engine of that name can run it."""

@@ -202,4 +202,5 @@ SUITE = Suite(
     plan=_plan,
     tables=_tables,
     engines=("user",),
+    datapath=("skb_reuse",),
 )
