@@ -3,7 +3,8 @@
 In wheels and in editable installs
 - every src/xdplab/bpf/NAME.bpf.c becomes src/xdplab/bpf/objects/NAME.bpf.o;
 - src/xdplab/user/runtime/runtime.c becomes runtime/objects/runtime.ARCHITECTURE.ll, the user-space
-  engine's runtime as LLVM IR, for each architecture below.
+  engine's runtime as LLVM IR, for each architecture below;
+- every src/xdplab/native/NAME.c becomes native/objects/NAME.ARCHITECTURE.ll in the same way.
 
 The objects are the same wherever they are built, so the wheel is pure. BUILD.json beside them
 says what they were made from.
@@ -22,7 +23,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-RUNTIME_ARCHITECTURES = ("aarch64", "x86_64")
+ARCHITECTURES = ("aarch64", "x86_64")
 
 
 class ObjectsHook(BuildHookInterface[Any]):
@@ -37,6 +38,7 @@ class ObjectsHook(BuildHookInterface[Any]):
             compiler = _load_compiler(root)
             _build_bpf_objects(compiler, root / "src" / "xdplab" / "bpf")
             _build_runtime(compiler, root / "src" / "xdplab" / "user" / "runtime")
+            _build_native(compiler, root / "src" / "xdplab" / "native")
         except Exception as error:
             # A front end shows a traceback for anything but SystemExit, and the
             # compiler's own words would drown in it.
@@ -46,6 +48,7 @@ class ObjectsHook(BuildHookInterface[Any]):
         build_data["artifacts"] += [
             "/src/xdplab/bpf/objects/*",
             "/src/xdplab/user/runtime/objects/*",
+            "/src/xdplab/native/objects/*",
         ]
 
 
@@ -62,9 +65,21 @@ def _build_runtime(compiler: ModuleType, runtime: Path) -> None:
         f"runtime.{architecture}.ll": compiler.compile_native(
             runtime / "runtime.c", architecture
         ).encode()
-        for architecture in RUNTIME_ARCHITECTURES
+        for architecture in ARCHITECTURES
     }
     _write(compiler, [*runtime.glob("*.c"), *runtime.glob("*.h")], runtime / "objects", built)
+
+
+def _build_native(compiler: ModuleType, native: Path) -> None:
+    # A loop that clears memory is measured: it must not become what it is compared with.
+    built = {
+        f"{source.stem}.{architecture}.ll": compiler.compile_native(
+            source, architecture, builtins=False
+        ).encode()
+        for source in sorted(native.glob("*.c"))
+        for architecture in ARCHITECTURES
+    }
+    _write(compiler, [*native.glob("*.c"), *native.glob("*.h")], native / "objects", built)
 
 
 def _write(

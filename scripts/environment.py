@@ -108,8 +108,8 @@ def _key() -> str:
     # place and need no entry.
     paths = [ROOT / "pyproject.toml", ROOT / "hatch_build.py"]
     paths.append(ROOT / "src" / "xdplab" / "program" / "compile.py")
-    for directory in ("src/xdplab/bpf", "src/xdplab/user/runtime"):
-        paths += sorted(path for path in (ROOT / directory).glob("*") if path.is_file())
+    for directory in ("src/xdplab/bpf", "src/xdplab/user/runtime", "src/xdplab/native"):
+        paths += sorted(path for path in (ROOT / directory).glob("*.[ch]"))
     digest = hashlib.sha256(str(ROOT).encode())
     for path in paths:
         digest.update(f"\0{path.name}\0".encode())

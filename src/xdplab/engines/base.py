@@ -7,6 +7,8 @@ is enough is the conductor, experiment.py.
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -15,6 +17,7 @@ from typing import Protocol
 
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
+from xdplab.program.native import NativeSpec
 
 XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT = range(5)
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
@@ -40,6 +43,7 @@ LoadKey = tuple[str, str, int]
 class Subject:
     """One thing to time: a program with its globals on a frame.
 
+    On the native engine it is a function of a NativeSpec, which works on the frame's bytes.
     `operations` is how often one run of the program performs what is measured. Subjects with
     the same object, program and `instance` share a load; a twin differs by `instance` alone.
     `action` is what the program must return: anything else and it did not do its work.
@@ -47,7 +51,7 @@ class Subject:
     """
 
     key: str
-    object: ObjectSpec
+    object: ObjectSpec | NativeSpec
     program: str
     frame: Frame
     action: int = XDP_PASS
@@ -55,6 +59,13 @@ class Subject:
     globals: Mapping[str, int] = field(default_factory=dict)
     instance: int = 0
     datapath: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def bpf_object(self) -> ObjectSpec:
+        """The object, for engines that run BPF programs. TypeError where it is none."""
+        if not isinstance(self.object, ObjectSpec):
+            raise TypeError(f"{self.key} is a native function: the native engine runs it")
+        return self.object
 
     @property
     def load_key(self) -> LoadKey:
@@ -155,6 +166,11 @@ class Engine(Protocol):
 
     def open(self, subjects: Sequence[Subject], method: Method) -> Session:
         """Make subjects ready. NotPossibleError where this engine cannot work here at all."""
+
+
+def pinned_cpu() -> int | None:
+    """The CPU for sessions in this process, the last that it may use; None where none can be had."""
+    return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
 def action_name(retval: int) -> str:

@@ -219,7 +219,7 @@ class KernelSession:
         name = f"{subject.object.name}:{subject.program}"
         loaded = self._objects.get(name)
         if loaded is None:
-            loaded = LoadedObject(subject.object, (subject.program,))
+            loaded = LoadedObject(subject.bpf_object, (subject.program,))
             self._exit.callback(loaded.close)
             self._objects[name] = loaded
         return loaded
@@ -290,7 +290,7 @@ class KernelSession:
     def _pokes(self, subject: Subject) -> list[tuple[ctypes.Array[ctypes.c_char], bytes]]:
         loaded = self._object(subject)
         return [
-            (loaded.memory_of(name), subject.object.globals[name].encode(value))
+            (loaded.memory_of(name), subject.bpf_object.globals[name].encode(value))
             for name, value in subject.globals.items()
         ]
 

@@ -10,29 +10,25 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name, pinned_cpu
 from xdplab.errors import MissingFeatureError, UsageError
 from xdplab.packets.frame import Frame
 from xdplab.user import runtime
 from xdplab.user.abi import ClearHead, Move, SkbReuse, UserBuffer, UserFrame, UserJob
 from xdplab.user.buffer import FrameBuffer
 from xdplab.user.cache import ObjectCache
+from xdplab.user.clock import core_clock_ghz
 from xdplab.user.machine import UserObject, UserProgram
 from xdplab.user.options import Mode, Options
 from xdplab.user.veth_model import VethJob, VethModel
 
 PACKETS = 8000
 """Packets a call of the packet method, as many as the kernel engine's repeats."""
-
-_CHAIN_TURNS = 100
-"""Turns of the runtime's chain for one look at the clock: 100 multiplications of three cycles each
-a turn, 7 us in all."""
 
 VETH_MODEL = "veth-model"
 """Value of `receive`: packets go through a model of veth's receive path (user/veth_model.py)."""
@@ -120,7 +116,7 @@ class _Loaded:
     """One program of one object with what it runs on: shared by the subjects of a load key."""
 
     def __init__(self, subject: Subject, cache: ObjectCache) -> None:
-        self._object = UserObject(subject.object, Options(Mode.TIMED), cache=cache)
+        self._object = UserObject(subject.bpf_object, Options(Mode.TIMED), cache=cache)
         self.program: UserProgram = self._object.program(subject.program)
         self.run = runtime.library().function("user_run", ctypes.c_uint64, ctypes.c_void_p)
         self._frame: UserFrame = self._object.frame
@@ -216,9 +212,6 @@ class UserSession:
         self._exit = contextlib.ExitStack()
         self._loaded: dict[LoadKey, _Loaded] = {}
         self.missing: dict[str, str] = {}
-        self._chain = runtime.library().function(
-            "user_multiply_chain", ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int32
-        )
         try:
             if cpu is not None:
                 self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -278,8 +271,7 @@ class UserSession:
         return self._loaded[self._subjects[key].load_key].read(name)
 
     def clock_ghz(self) -> float | None:
-        best_ns = min(self._chain(_CHAIN_TURNS, time.CLOCK_MONOTONIC) for _ in range(5))
-        return _CHAIN_TURNS * 100 * 3 / best_ns if best_ns else None
+        return core_clock_ghz()
 
     def close(self) -> None:
         self._exit.close()
@@ -312,7 +304,7 @@ class UserEngine:
     @property
     def cpu(self) -> int | None:
         """The CPU that sessions pin the calling thread to, None where that cannot be done."""
-        return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
+        return pinned_cpu()
 
     def open(self, subjects: Sequence[Subject], method: Method) -> UserSession:
         """Translate and load every subject's program, and check that it does its work.

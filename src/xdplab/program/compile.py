@@ -53,8 +53,8 @@ _NATIVE_FLAGS = (
     "-Wno-unused-command-line-argument",
 )
 
-# Which processor the code is for is the JIT's to say, and where it lies too.
-_NATIVE_DROPPED = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"|\bdso_local ')
+# Which processor the code is for is the JIT's to say.
+_NATIVE_DROPPED = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
 _TIMEOUT_S = 120
 
@@ -99,10 +99,11 @@ def compile_object(
     return _compile(compiler, source, flags)
 
 
-def compile_native(source: Path, architecture: str) -> str:
+def compile_native(source: Path, architecture: str, *, builtins: bool = True) -> str:
     """Compile one freestanding C file to textual LLVM IR for a 64-bit Linux machine.
 
-    `architecture` is as in a target triple: "x86_64" or "aarch64". The text names no processor
+    `architecture` is as in a target triple: "x86_64" or "aarch64". Without `builtins` no loop becomes
+    a call of memset or memcpy. The text names no processor
     and is the same wherever it is compiled; the compiler is found as by `compile_object` and
     must be of the LLVM release that will read the text, or an older one.
 
@@ -110,6 +111,8 @@ def compile_native(source: Path, architecture: str) -> str:
     """
     compiler = _find_compiler()
     flags = ["-target", f"{architecture}-linux-musl", *_NATIVE_FLAGS]
+    if not builtins:
+        flags.append("-fno-builtin")
     text = _compile(compiler, source, flags).decode()
     return _NATIVE_DROPPED.sub("", text)
 

@@ -10,7 +10,7 @@ import ctypes
 import functools
 import hashlib
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from xdplab import __version__
@@ -46,24 +46,32 @@ million characters when checked, and 70 s for one of 6,062, which _PASSES are do
 
 
 @functools.cache
-def _machine(quick: bool = False) -> TargetMachine:
+def _initialize() -> None:
     import llvmlite.binding as llvm
 
     runtime.architecture()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     llvm.initialize_native_asmparser()
-    return _new_machine(quick)
 
 
-def _new_machine(quick: bool = False) -> TargetMachine:
-    """Code that reaches its maps and helpers as the kernel's does, by short relative addresses."""
+@functools.cache
+def _machine(quick: bool = False) -> TargetMachine:
+    return new_machine(quick=quick)
+
+
+def new_machine(features: str = "", *, quick: bool = False) -> TargetMachine:
+    """A code generator for this processor, with more of LLVM's `features` ("+one,-other").
+
+    Its code reaches data and functions as the kernel's does, by short relative addresses.
+    """
     import llvmlite.binding as llvm
 
-    cpu, features = _host()
+    _initialize()
+    cpu, own = host()
     return llvm.Target.from_default_triple().create_target_machine(
         cpu=cpu,
-        features=features,
+        features=f"{own},{features}" if features else own,
         opt=0 if quick else 2,
         reloc="pic",
         codemodel="small",
@@ -75,9 +83,8 @@ def _new_machine(quick: bool = False) -> TargetMachine:
 def _jit() -> LLJIT:
     import llvmlite.binding as llvm
 
-    _machine()
     # It takes its target machine over, so that machine is one of its own.
-    return llvm.create_lljit_compiler(_new_machine(), use_jit_link=True)
+    return llvm.create_lljit_compiler(new_machine(), use_jit_link=True)
 
 
 @functools.cache
@@ -142,7 +149,7 @@ def _take_helpers(module: ModuleRef) -> None:
 
 
 @functools.cache
-def _host() -> tuple[str, str]:
+def host() -> tuple[str, str]:
     """The processor and its features. LLVM takes a third of a millisecond to find them."""
     import llvmlite.binding as llvm
 
@@ -155,7 +162,7 @@ def _key(ir: str, options: Options) -> str:
     parts = [
         __version__,
         llvmlite.__version__,
-        *_host(),
+        *host(),
         repr(options),
         str(runtime.runtime_module()) if options.inline_helpers else "",
         ir,
@@ -164,9 +171,14 @@ def _key(ir: str, options: Options) -> str:
 
 
 class LoadedCode:
-    """A compiled object in memory, until nobody holds it. `address` is the entry program's."""
+    """A compiled object in memory, until nobody holds it.
 
-    def __init__(self, data: bytes, symbols: Mapping[str, int]) -> None:
+    `addresses` are those of its `exports`, `address` that of the first.
+    """
+
+    def __init__(
+        self, data: bytes, symbols: Mapping[str, int], exports: Sequence[str] = (ENTRY,)
+    ) -> None:
         """`symbols` gives addresses to the names that the object leaves open."""
         import llvmlite.binding as llvm
 
@@ -174,9 +186,11 @@ class LoadedCode:
         builder.add_object_img(data)
         for name, address in {**_libc(), **symbols}.items():
             builder.import_symbol(name, address)
-        builder.export_symbol(ENTRY)
+        for name in exports:
+            builder.export_symbol(name)
         try:
             self._tracker: ResourceTracker = builder.link(_jit(), f"program{next(_names)}")
         except RuntimeError as error:
             raise XdplabError(f"LLVM could not load a compiled program: {error}") from None
-        self.address = int(self._tracker[ENTRY])
+        self.addresses = {name: int(self._tracker[name]) for name in exports}
+        self.address = self.addresses[exports[0]]

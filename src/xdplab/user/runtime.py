@@ -96,13 +96,17 @@ def _text() -> str:
     name = f"runtime.{architecture()}.ll"
     path = resources.files("xdplab").joinpath("user/runtime/objects", name)
     try:
-        text = path.read_text()
+        # Other modules have their own copy or this one: where it lies is not to be assumed.
+        return without_target(path.read_text()).replace(" dso_local ", " ")
     except FileNotFoundError:
         raise NotPossibleError(
             f"loading the user-space engine's runtime: {name} is missing from the package. "
             "Install xdplab again, or run scripts/test in a clone"
         ) from None
-    # Where the code runs is said by the target machine: it may be a Mac.
+
+
+def without_target(text: str) -> str:
+    """LLVM IR that leaves it to the target machine where the code runs: it may be a Mac."""
     lines = text.splitlines(keepends=True)
     return "".join(line for line in lines if not line.startswith("target "))
 

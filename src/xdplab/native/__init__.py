@@ -1,0 +1,1 @@
+"""Native functions: C that is compiled when the package is built, loaded into this process."""
