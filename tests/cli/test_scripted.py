@@ -46,9 +46,9 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Run:
             return 1000
 
         engine = ScriptedEngine(
-            script, globals={"pattern_kept": 1}, cpu=cpu, clock=lambda: clock_ghz
+            script, globals={"pattern_kept": 1}, name="user", cpu=cpu, clock=lambda: clock_ghz
         )
-        monkeypatch.setattr("xdplab.cli.run._engines", lambda _chosen: [engine])
+        monkeypatch.setattr("xdplab.cli.run._engines", lambda _names: [engine])
         # Every look at this clock takes a second: two rounds, however fast the machine.
         seconds = itertools.count()
         clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
@@ -111,11 +111,11 @@ def test_options_of_suites_that_run_are_taken(run: Run, arguments: tuple[str, ..
 def test_the_cpu_of_the_run_is_in_its_document_and_below_its_tables(run: Run) -> None:
     result = run("adjust-head", "--json", "-", cpu=7)
     assert document_from_json(json.loads(result.stdout)).environment["cpu"]["pinned"] == 7
-    assert "engine scripted on CPU 7," in run("adjust-head", "--format", "org", cpu=7).stdout
+    assert "engine user on CPU 7," in run("adjust-head", "--format", "org", cpu=7).stdout
     # An engine that is pinned to none says so.
     result = run("adjust-head", "--json", "-")
     assert document_from_json(json.loads(result.stdout)).environment["cpu"]["pinned"] is None
-    assert "engine scripted, " in run("adjust-head", "--format", "org").stdout
+    assert "engine user, " in run("adjust-head", "--format", "org").stdout
 
 
 def test_the_clock_of_each_trial_is_in_the_document_and_its_median_in_the_environment(

@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "xdplab"
 ROWS = (
     {"errors", "records", "documents"},
     {"program", "packets", "stats"},
-    {"kernel", "user", "net"},
+    {"kernel", "user", "native", "net"},
     {"engines"},
     {"guests"},
     {"suites"},

@@ -27,9 +27,9 @@ _TIME_S = 10.0
 _TIME_LEAST_S = 1e-9
 _TIME_LIMIT_S = 86_400.0
 
-ENGINES = ("kernel", "user")
-_SHARE = {"kernel": 1.0, "user": 0.5}
-"""Part of --time that each engine gets where both measure: the user engine is the quieter one."""
+ENGINES = ("kernel", "user", "native")
+_SHARE = {"kernel": 1.0, "user": 0.5, "native": 0.5}
+"""Part of --time that each engine gets where several measure: user space is quieter."""
 
 
 def _with_suite_options(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -93,8 +93,9 @@ def _suite_list() -> str:
     "--engine",
     "engine_name",
     type=click.Choice(ENGINES),
-    help="Where programs run. By default on both, each with tables of its own; on the user-space "
-    "engine alone where the kernel may not be measured.",
+    help="Where programs run: in the kernel, in user space, or natively, as compiled C. By default "
+    "wherever a suite can, each with tables of its own; not in the kernel where that may not be "
+    "measured.",
 )
 @click.option(
     "--datapath",
@@ -125,8 +126,7 @@ def command(
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
-    named = engine_name or _only_engine(suites)
-    engines = [_with_datapath(engine, chosen) for engine in _engines(named)]
+    engines = [_with_datapath(engine, chosen) for engine in _engines(_needed(suites, engine_name))]
     report = None if json_target == "-" else Report(text_format)
     with Stop().on_signals() as stop:
         run = _Run(suites, values, engines, time_s, stop)
@@ -175,16 +175,9 @@ def _able(suites: Sequence[Suite], engine: str | None, named: bool) -> Sequence[
     if unable and named:
         raise UsageError(
             f"{unable[0].name} does not run on the {engine} engine, but on: "
-            f"{', '.join(unable[0].engines or ())}. Choose that, or leave --engine out"
+            f"{', '.join(unable[0].engines)}. Choose that, or leave --engine out"
         )
     return [suite for suite in suites if suite not in unable]
-
-
-def _only_engine(suites: Sequence[Suite]) -> str | None:
-    """The one engine that all of them need, so that another's absence is no news."""
-    needed = {suite.engines for suite in suites}
-    only = needed.pop() if len(needed) == 1 else None
-    return only[0] if only is not None and len(only) == 1 else None
 
 
 def _chosen_datapath(
@@ -192,10 +185,10 @@ def _chosen_datapath(
 ) -> dict[str, str]:
     if not words:
         return {}
-    if engine == "kernel":
+    if engine not in {None, "user"}:
         raise UsageError(
             "--datapath changes what lies around programs on the user-space engine, and "
-            "--engine kernel leaves that out: a running kernel is as it is"
+            f"--engine {engine} leaves that out: what it runs is as it is"
         )
     from xdplab.engines.user import check_choice
 
@@ -231,25 +224,37 @@ def _with_datapath(engine: Engine, chosen: Mapping[str, str]) -> Engine:
     return UserEngine(chosen) if chosen and isinstance(engine, UserEngine) else engine
 
 
-def _engines(chosen: str | None) -> list[Engine]:
-    """The named engine; by default both, and where the kernel may not be measured the user engine,
-    which one line on stderr then says."""
+def _needed(suites: Sequence[Suite], chosen: str | None) -> list[str]:
+    """Names of the engines to measure on: the chosen one, or all that these suites can run on."""
+    if chosen is not None:
+        return [chosen]
+    return [name for name in ENGINES if any(suite.runs_on(name) for suite in suites)]
+
+
+def _engines(needed: Sequence[str]) -> list[Engine]:
+    """The engines of these names. The kernel is left out where it may not be measured and is not
+    the only one, which one line on stderr then says; NotPossibleError where it is."""
     # Imported here, since nothing of Linux may be imported before it is asked for.
+    from xdplab.engines.native import NativeEngine
     from xdplab.engines.user import UserEngine
 
-    if chosen == "user":
-        return [UserEngine()]
-    from xdplab.engines.kernel import KernelEngine
-    from xdplab.kernel.features import require_kernel_engine
+    engines: list[Engine] = []
+    if "kernel" in needed:
+        from xdplab.engines.kernel import KernelEngine
+        from xdplab.kernel.features import require_kernel_engine
 
-    try:
-        require_kernel_engine()
-    except NotPossibleError as error:
-        if chosen == "kernel":
-            raise
-        click.echo(f"xdplab: measuring on the user-space engine, for {error}", err=True)
-        return [UserEngine()]
-    return [KernelEngine()] if chosen == "kernel" else [KernelEngine(), UserEngine()]
+        try:
+            require_kernel_engine()
+            engines.append(KernelEngine())
+        except NotPossibleError as error:
+            if len(needed) == 1:
+                raise
+            click.echo(f"xdplab: measuring on the user-space engine, for {error}", err=True)
+    if "user" in needed:
+        engines.append(UserEngine())
+    if "native" in needed:
+        engines.append(NativeEngine())
+    return engines
 
 
 class _Run:

@@ -169,7 +169,7 @@ class Engine(Protocol):
 
 
 def pinned_cpu() -> int | None:
-    """The CPU for sessions in this process, the last that it may use; None where none can be had."""
+    """The CPU that sessions in this process run on, the last it may use; None where unknown."""
     return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 

@@ -1,8 +1,8 @@
 """Native functions from LLVM IR to an address: a variant of their branches, a place, a load.
 
 Where code lies decides part of what it costs, so each load may lie elsewhere. C functions begin at
-multiples of 16 bytes; SHIFTS are those within a line of 64, and all functions of a load share one, so
-that a comparison does not have their places in it.
+multiples of 16 bytes; SHIFTS are those within a line of 64, and all functions of a load share one,
+so that a comparison does not have their places in it.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ import hashlib
 import re
 from collections.abc import Iterator
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from xdplab import __version__
 from xdplab.errors import NotPossibleError, XdplabError
 from xdplab.program.native import CodeVariant, NativeSpec
 from xdplab.user import jit, runtime
 from xdplab.user.cache import ObjectCache
+
+if TYPE_CHECKING:
+    from llvmlite.binding import ModuleRef, TargetMachine
 
 SHIFTS = (0, 16, 32, 48)
 """Where in a line of 64 bytes functions may begin."""
@@ -28,9 +32,7 @@ _DEFINITION = re.compile(r"^(define .*?)( \{)$", re.MULTILINE)
 
 _RETURN_THUNKS = {"thunk": "native_return_thunk", "safe": "native_return_safe"}
 _INDIRECT_THUNKS = {"thunk": "native_indirect_thunk", "retpoline": "native_indirect_retpoline"}
-_THUNK_FEATURES = (
-    "+retpoline-indirect-calls,+retpoline-indirect-branches,+retpoline-external-thunk"
-)
+_THUNK_FEATURES = "+retpoline-indirect-calls,+retpoline-indirect-branches,+retpoline-external-thunk"
 
 
 def why_not(variant: CodeVariant) -> str:
@@ -49,7 +51,7 @@ class NativeCode:
             raise NotPossibleError(f"{spec.source}.c cannot be compiled as asked for: {why}")
         self._spec = spec
         self._cache = cache
-        self._text = _source(spec.source)
+        self._text = _source(spec.source, runtime.architecture())
         self.functions = frozenset(_FUNCTION.findall(self._text))
         self.variables = frozenset(_VARIABLE.findall(self._text))
 
@@ -59,15 +61,21 @@ class NativeCode:
 
     def machine_code(self, shift: int) -> bytes:
         """The relocatable object for functions that begin at 64 * n + `shift`."""
-        import llvmlite.binding as llvm
-
-        # LLVM optimised it when it was built: what it is then must not change once more.
-        features = _THUNK_FEATURES if self._spec.variant.branches != "plain" else ""
-        text = "\n".join(_placed(self._text, self._spec.variant, shift))
-        key = hashlib.sha256("\0".join((*_versions(), features, text)).encode()).hexdigest()
+        key = hashlib.sha256("\0".join((*_versions(), *self._parts(shift))).encode()).hexdigest()
         kept = self._cache.read(key) if self._cache else None
         if kept is not None:
             return kept
+        module, machine = self.module(shift)
+        data: bytes = machine.emit_object(module)
+        if self._cache:
+            self._cache.write(key, data)
+        return data
+
+    def module(self, shift: int) -> tuple[ModuleRef, TargetMachine]:
+        """What `machine_code` is made of. LLVM optimised it in the build: no pass comes now."""
+        import llvmlite.binding as llvm
+
+        features, text = self._parts(shift)
         machine = jit.new_machine(features)
         try:
             module = llvm.parse_assembly(text)
@@ -77,10 +85,11 @@ class NativeCode:
             ) from None
         module.triple = machine.triple
         module.data_layout = str(machine.target_data)
-        data: bytes = machine.emit_object(module)
-        if self._cache:
-            self._cache.write(key, data)
-        return data
+        return module, machine
+
+    def _parts(self, shift: int) -> tuple[str, str]:
+        features = _THUNK_FEATURES if self._spec.variant.branches != "plain" else ""
+        return features, "\n".join(_placed(self._text, self._spec.variant, shift))
 
 
 def _versions() -> tuple[str, ...]:
@@ -110,8 +119,8 @@ def _thunks(variant: CodeVariant) -> Iterator[str]:
 
 
 @functools.cache
-def _source(name: str) -> str:
-    file_name = f"{name}.{runtime.architecture()}.ll"
+def _source(name: str, architecture: str) -> str:
+    file_name = f"{name}.{architecture}.ll"
     path = resources.files("xdplab").joinpath("native", "objects", file_name)
     try:
         return runtime.without_target(path.read_text())

@@ -102,10 +102,10 @@ def compile_object(
 def compile_native(source: Path, architecture: str, *, builtins: bool = True) -> str:
     """Compile one freestanding C file to textual LLVM IR for a 64-bit Linux machine.
 
-    `architecture` is as in a target triple: "x86_64" or "aarch64". Without `builtins` no loop becomes
-    a call of memset or memcpy. The text names no processor
-    and is the same wherever it is compiled; the compiler is found as by `compile_object` and
-    must be of the LLVM release that will read the text, or an older one.
+    `architecture` is as in a target triple: "x86_64" or "aarch64". Without `builtins` no loop
+    becomes a call of memset or memcpy. The text names no processor and is the same wherever it
+    is compiled; the compiler is found as by `compile_object` and must be of the LLVM release that
+    will read the text, or an older one.
 
     Raises CompileError as `compile_object` does; warnings count as refusals.
     """

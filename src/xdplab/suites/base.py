@@ -19,6 +19,9 @@ from xdplab.suites.table import Table
 CHOSEN_PREFIX = "datapath."
 """Before the name of a parameter that says what the run chose of the data path."""
 
+BPF_ENGINES = ("kernel", "user")
+"""Engines that run BPF programs."""
+
 TWIN = "aa-twin"
 """Variant name of a program measured against a second load of itself."""
 
@@ -127,9 +130,11 @@ def _own(parameters: Mapping[str, int | str]) -> dict[str, int | str]:
 class Suite:
     """A suite: its names, its options, what it plans and the tables that it fills.
 
-    `plan(values, engine)` may ask the engine what it can do. `tables(results, notes)` is pure.
-    `engines` names those that can run it, None all of them. `datapath` names variants of the data
-    path that its figures depend on and that it leaves to a run.
+    `plan(values, engine)` may ask the engine what it can do, and plans for that engine alone.
+    `tables(results, notes)` is pure, and gets the results of one engine. `engines` names those
+    that can run it: "kernel" and "user" run BPF programs, "native" functions of a NativeSpec.
+    `datapath` names variants of the data path that its figures depend on and that it leaves to a
+    run.
     """
 
     name: str
@@ -137,12 +142,12 @@ class Suite:
     options: Sequence[Option]
     plan: Callable[[Values, Engine], Plan]
     tables: Callable[[Results, Sequence[str]], Sequence[Table]]
-    engines: tuple[str, ...] | None = None
+    engines: tuple[str, ...] = BPF_ENGINES
     datapath: tuple[str, ...] = ()
 
     def runs_on(self, engine: str) -> bool:
         """Whether the engine of that name can run it."""
-        return self.engines is None or engine in self.engines
+        return engine in self.engines
 
 
 def find_suites() -> dict[str, Suite]:

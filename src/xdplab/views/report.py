@@ -13,7 +13,11 @@ from xdplab.views import environment
 from xdplab.views.terminal import encodable, make_console, render
 from xdplab.views.text import markdown, org
 
-_ENGINES = {"kernel": "in this kernel", "user": "on the user-space engine"}
+_ENGINES = {
+    "kernel": "in this kernel",
+    "user": "on the user-space engine",
+    "native": "as native code in this process",
+}
 
 FORMATS = ("terminal", "markdown", "org")
 

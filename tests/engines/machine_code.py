@@ -1,0 +1,16 @@
+"""What the native engine's functions become: their assembly, to be looked at."""
+
+from __future__ import annotations
+
+from xdplab.native.code import NativeCode
+from xdplab.program.native import NativeSpec
+
+
+def assembly(spec: NativeSpec, function: str) -> str:
+    """The lines of one function as LLVM writes them for this processor."""
+    module, machine = NativeCode(spec).module(0)
+    lines = machine.emit_assembly(module).splitlines()
+    start = lines.index(f"{function}:")
+    end = next(number for number in range(start, len(lines)) if "func_end" in lines[number])
+    # Without what only assemblers read.
+    return "\n".join(line for line in lines[start:end] if not line.startswith("\t."))
