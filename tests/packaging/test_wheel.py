@@ -89,6 +89,18 @@ def test_wheel_is_pure_and_has_every_program(wheel: Path) -> None:
         assert record["sources"][path.name] == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def test_the_wheel_has_every_native_function_for_both_architectures(wheel: Path) -> None:
+    sources = sorted(path.stem for path in (ROOT / "src/xdplab/native").glob("*.c"))
+    assert sources
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        for name in sources:
+            for architecture in ("x86_64", "aarch64"):
+                path = f"xdplab/native/objects/{name}.{architecture}.ll"
+                assert b"@native_time(" in archive.read(path)
+    assert {"xdplab/native/native.h", "xdplab/native/thunks.x86_64.s"} <= names
+
+
 def test_objects_are_the_same_from_a_source_distribution(wheel: Path, second_wheel: Path) -> None:
     assert objects(wheel) == objects(second_wheel)
 
