@@ -59,6 +59,7 @@ def test_maps(everything: ObjectSpec) -> None:
         ("packets", ".bss", "__u32", "uint", 0),
         ("limit", ".data", "__u64", "uint", 500),
         ("bias", ".rodata", "const volatile __s16", "int", -3),
+        ("ceiling", ".rodata", "const volatile __u32", "uint", 11),
         ("enabled", ".data", "_Bool", "bool", 1),
         ("ratio", ".bss", "double", "float", 0.0),
         ("mode", ".data", "enum mode", "int", 3),

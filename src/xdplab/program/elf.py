@@ -30,6 +30,7 @@ STB_WEAK = 2
 # How an instruction or a word refers to a symbol; numbers as in LLVM's ELFRelocs/BPF.def.
 R_BPF_64_64 = 1
 R_BPF_64_ABS64 = 2
+R_BPF_64_ABS32 = 3
 R_BPF_64_NODYLD32 = 4
 R_BPF_64_32 = 10
 

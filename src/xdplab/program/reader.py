@@ -22,6 +22,8 @@ MAX_DATA_BYTES = 16 << 20
 
 _EXTERN_SECTIONS: dict[str, ExternKind] = {".ksyms": "ksym", ".kconfig": "kconfig"}
 _WORD = struct.Struct("<I")
+# LLVM writes the former for variables of read-only sections, the latter for all others.
+_BTF_RELOCATIONS = (elf.R_BPF_64_ABS32, elf.R_BPF_64_NODYLD32)
 
 
 def read_object(source: Path | bytes, name: str | None = None) -> ObjectSpec:
@@ -120,7 +122,7 @@ class _Reader:
         data = bytearray(region.data)
         for relocation in self._elf.relocations(section):
             symbol = self._elf.symbols[relocation.symbol]
-            if relocation.type != elf.R_BPF_64_NODYLD32 or symbol.section == elf.SHN_UNDEF:
+            if relocation.type not in _BTF_RELOCATIONS or symbol.section == elf.SHN_UNDEF:
                 continue
             (inside,) = region.unpack(_WORD, relocation.offset, "a relocated word")
             _WORD.pack_into(data, relocation.offset, (inside + symbol.value) & 0xFFFFFFFF)
