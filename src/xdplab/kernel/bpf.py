@@ -21,10 +21,13 @@ from xdplab.errors import NotPossibleError
 # Per architecture, from the kernel's syscall tables (unistd.h of each).
 _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 
+_MAP_UPDATE_ELEM = 2
 _PROG_LOAD = 5
 _PROG_GET_NEXT_ID = 11
 _MAP_GET_NEXT_ID = 12
+_PROG_GET_FD_BY_ID = 13
 _OBJ_GET_INFO_BY_FD = 15
+_RAW_TRACEPOINT_OPEN = 17
 _BTF_GET_FD_BY_ID = 19
 _LINK_CREATE = 28
 _LINK_UPDATE = 29
@@ -136,6 +139,25 @@ class _LinkUpdateAttr(ctypes.Structure):
         ("new_prog_fd", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
         ("old_prog_fd", ctypes.c_uint32),
+    )
+
+
+class _RawTracepointAttr(ctypes.Structure):
+    _fields_ = (
+        ("name", ctypes.c_uint64),
+        ("prog_fd", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
+        ("cookie", ctypes.c_uint64),
+    )
+
+
+class _MapElemAttr(ctypes.Structure):
+    _fields_ = (
+        ("map_fd", ctypes.c_uint32),
+        ("pad", ctypes.c_uint32),
+        ("key", ctypes.c_uint64),
+        ("value", ctypes.c_uint64),
+        ("flags", ctypes.c_uint64),
     )
 
 
@@ -293,6 +315,18 @@ def prog_address(fd: int) -> int:
     return address.value
 
 
+def prog_name_by_id(prog_id: int) -> str:
+    """The name (15 bytes at most) of a loaded program; "" where it has none or is gone."""
+    try:
+        fd = _bpf(_PROG_GET_FD_BY_ID, _IdAttr(id=prog_id))
+    except OSError:
+        return ""
+    try:
+        return prog_info(fd).name
+    finally:
+        os.close(fd)
+
+
 def btf_fd_by_id(btf_id: int) -> int:
     """A new fd for a loaded BTF object."""
     return _bpf(_BTF_GET_FD_BY_ID, _IdAttr(id=btf_id))
@@ -314,6 +348,26 @@ def link_create_xdp(prog_fd: int, ifindex: int, flags: int) -> int:
 def link_update(link_fd: int, prog_fd: int) -> None:
     """Put another program behind a link, in one step and half the time of a new link."""
     _bpf(_LINK_UPDATE, _LinkUpdateAttr(link_fd=link_fd, new_prog_fd=prog_fd))
+
+
+def raw_tracepoint_open(name: str, prog_fd: int) -> int:
+    """Run a program at a tracepoint, such as "xdp_exception"; return the link's fd.
+
+    ENOENT where the kernel has none of that name. Closing the fd detaches.
+    """
+    text = ctypes.create_string_buffer(name.encode())
+    attr = _RawTracepointAttr(name=ctypes.addressof(text), prog_fd=prog_fd)
+    return _bpf(_RAW_TRACEPOINT_OPEN, attr)
+
+
+def map_update(map_fd: int, key: bytes, value: bytes) -> None:
+    """Set one entry of a map. `key` and `value` are as long as the map was made for."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    value_buffer = ctypes.create_string_buffer(value, len(value))
+    attr = _MapElemAttr(
+        map_fd=map_fd, key=ctypes.addressof(key_buffer), value=ctypes.addressof(value_buffer)
+    )
+    _bpf(_MAP_UPDATE_ELEM, attr)
 
 
 def _ids(command: int) -> Iterator[int]:

@@ -6,9 +6,11 @@ namespace, its interfaces and the bpf_links on them when the last descriptor clo
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import os
+from collections.abc import Iterator
 from types import TracebackType
 
 from xdplab.errors import KernelError, NotPossibleError
@@ -41,6 +43,20 @@ def _checked(tried: str, result: int) -> None:
                 "Run as root"
             )
         raise KernelError(tried, number)
+
+
+@contextlib.contextmanager
+def entered(descriptor: int) -> Iterator[None]:
+    """The calling thread in the namespace of that descriptor, and back where it was."""
+    home = _own_namespace()
+    try:
+        _checked("entering a network namespace", _libc.setns(descriptor, _CLONE_NEWNET))
+        try:
+            yield
+        finally:
+            _checked("returning to the first namespace", _libc.setns(home, _CLONE_NEWNET))
+    finally:
+        os.close(home)
 
 
 class NetworkNamespace:
