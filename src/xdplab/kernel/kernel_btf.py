@@ -9,7 +9,7 @@ from pathlib import Path
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 """The kernel's BTF; its modules' are its neighbours, named after them."""
 
-_BTF_KIND_FUNC = 12
+_BTF_KIND_ENUM, _BTF_KIND_FUNC = 6, 12
 
 
 @cache
@@ -49,3 +49,42 @@ def btf_has_function(btf: bytes, name: str) -> bool:
                 return True
             at = btf.find(record, at + 1, types + types_bytes)
     return False
+
+
+@cache
+def enum_names(name: str) -> dict[int, str]:
+    """The running kernel's enum of that name: value -> enumerator; empty where it has none.
+
+    OSError where the kernel's BTF cannot be read.
+    """
+    return btf_enum_names(VMLINUX.read_bytes(), name)
+
+
+def btf_enum_names(btf: bytes, name: str) -> dict[int, str]:
+    """The enum (BTF_KIND_ENUM) of that name in raw BTF: value -> enumerator."""
+    order = "<" if btf[:2] == b"\x9f\xeb" else ">"
+    header_bytes, types, types_bytes, strings, strings_bytes = struct.unpack_from(
+        f"{order}5I", btf, 4
+    )
+    types += header_bytes
+    strings += header_bytes
+
+    def text(offset: int) -> str:
+        start = strings + offset
+        return btf[start : btf.index(b"\0", start)].decode(errors="replace")
+
+    place = btf.find(b"\0" + name.encode() + b"\0", strings, strings + strings_bytes)
+    if place < 0:
+        return {}
+    wanted = struct.pack(f"{order}I", place + 1 - strings)
+    at = btf.find(wanted, types, types + types_bytes)
+    while at >= 0:
+        # Any word may have that value by chance: the next one must say enum, with members.
+        if (at - types) % 4 == 0:
+            (info,) = struct.unpack_from(f"{order}I", btf, at + 4)
+            members = info & 0xFFFF
+            if info >> 24 & 0x1F == _BTF_KIND_ENUM and members:
+                pairs = struct.iter_unpack(f"{order}Ii", btf[at + 12 : at + 12 + 8 * members])
+                return {value: text(offset) for offset, value in pairs}
+        at = btf.find(wanted, at + 1, types + types_bytes)
+    return {}

@@ -49,6 +49,8 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_map__name": (ctypes.c_char_p, (_Handle,)),
     "bpf_map__fd": (ctypes.c_int, (_Handle,)),
     "bpf_map__value_size": (ctypes.c_uint32, (_Handle,)),
+    "bpf_map__set_value_size": (ctypes.c_int, (_Handle, ctypes.c_uint32)),
+    "bpf_map__set_max_entries": (ctypes.c_int, (_Handle, ctypes.c_uint32)),
     "bpf_map__set_pin_path": (ctypes.c_int, (_Handle, ctypes.c_char_p)),
     "bpf_map__initial_value": (ctypes.c_void_p, (_Handle, ctypes.POINTER(ctypes.c_size_t))),
 }
@@ -141,7 +143,8 @@ class LoadedObject:
     """An object whose chosen programs are in the kernel. Use as a context manager.
 
     `programs` names what to load (None: every entry program). `constants` sets `.rodata`
-    before loading: GlobalSpec name -> int or bytes. Raises VerifierError, NotPossibleError
+    before loading: GlobalSpec name -> int or bytes; `map_sizes` gives maps another size than they
+    were declared with: name -> (bytes of a value, entries). Raises VerifierError, NotPossibleError
     (missing privilege or library), KernelError, UsageError (unknown program or global).
     """
 
@@ -150,8 +153,10 @@ class LoadedObject:
         spec: ObjectSpec,
         programs: Iterable[str] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
+        map_sizes: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         self._lib = library()
+        self._map_sizes = dict(map_sizes or {})
         self.spec = spec
         wanted = frozenset(spec.programs if programs is None else programs)
         for name in wanted - frozenset(spec.programs):
@@ -212,6 +217,9 @@ class LoadedObject:
         for handle in maps.values():
             # A map that asks to be pinned would outlive us, or be that of somebody else's run.
             lib.bpf_map__set_pin_path(handle, None)
+        for name, (value_bytes, entries) in self._map_sizes.items():
+            lib.bpf_map__set_value_size(maps[name], value_bytes)
+            lib.bpf_map__set_max_entries(maps[name], entries)
         for name, value in constants.items():
             variable = self._global(name)
             self._poke_initial(maps, variable, value)

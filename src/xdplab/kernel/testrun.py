@@ -12,6 +12,9 @@ from xdplab.kernel.bpf import syscall, syscall_number
 
 _PROG_TEST_RUN = 10
 
+# BPF_F_TEST_XDP_LIVE_FRAMES (linux/bpf.h).
+_LIVE_FRAMES = 1 << 1
+
 
 class _TestRunAttr(ctypes.Structure):
     _fields_ = (
@@ -47,19 +50,25 @@ class TestRun:
     """BPF_PROG_TEST_RUN of one program on one frame, prepared once and called many times.
 
     `frame` is the linear part and frags in one piece, `ctx` a `struct xdp_md` (24 bytes) or
-    None. The program's fd stays the caller's. Calls that a signal interrupts (EINTR) are made
-    again and counted in `interrupted`.
+    None. With a `batch_size` (1 to 256; 0: none) frames are live: they go where the program's
+    action says, that many at a time. The program's fd stays the caller's. Calls that a signal
+    interrupts (EINTR) are made again and counted in `interrupted`.
     """
 
     # Not a test case, whatever pytest thinks of the name.
     __test__ = False
 
-    def __init__(self, prog_fd: int, frame: bytes, ctx: bytes | None = None) -> None:
+    def __init__(
+        self, prog_fd: int, frame: bytes, ctx: bytes | None = None, batch_size: int = 0
+    ) -> None:
         self.interrupted = 0
         self._frame = ctypes.create_string_buffer(frame, max(1, len(frame)))
         self._attr = _TestRunAttr(
             prog_fd=prog_fd, data_size_in=len(frame), data_in=ctypes.addressof(self._frame)
         )
+        if batch_size:
+            self._attr.flags = _LIVE_FRAMES
+            self._attr.batch_size = batch_size
         if ctx is not None:
             self._ctx = ctypes.create_string_buffer(ctx, len(ctx))
             self._attr.ctx_in = ctypes.addressof(self._ctx)
@@ -86,6 +95,22 @@ class TestRun:
             if number_of_error != errno.EINTR:
                 raise OSError(number_of_error, os.strerror(number_of_error))
             self.interrupted += 1
+
+    def attempt(self, repeat: int) -> bool:
+        """Run `repeat` times; False where a signal ended it before that, after some of them.
+
+        For runs that leave something behind and must not be made again as a whole.
+        """
+        self._attr.repeat = repeat
+        # The kernel left the last frame's size there, and would take it for room that is given.
+        self._attr.data_size_out = 0
+        if syscall(self._number, _PROG_TEST_RUN, self._address, self._size) >= 0:
+            return True
+        number_of_error = ctypes.get_errno()
+        if number_of_error != errno.EINTR:
+            raise OSError(number_of_error, os.strerror(number_of_error))
+        self.interrupted += 1
+        return False
 
     @property
     def duration_ns(self) -> int:

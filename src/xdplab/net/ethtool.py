@@ -9,6 +9,7 @@ import contextlib
 import ctypes
 import errno
 import fcntl
+import re
 import socket
 import struct
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ _SIOCETHTOOL = 0x8946
 _GDRVINFO = 0x03
 _GSTRINGS = 0x1B
 _GSTATS = 0x1D
-_GGRO = 0x2B
+_GGRO, _SGRO = 0x2B, 0x2C
 _STATISTICS_SET = 1
 _STRING_BYTES = 32
 _DRVINFO_BYTES = 196
@@ -96,3 +97,17 @@ class DriverCounters:
         struct.pack_into("=II", request, 0, _GSTATS, count)
         _ask(self._interface, request)
         return dict(zip(self._names, struct.unpack_from(f"={count}Q", request, 8), strict=True))
+
+
+def set_gro(interface: str, on: bool) -> None:
+    """Turn generic receive offload on or off (struct ethtool_value)."""
+    _ask(interface, ctypes.create_string_buffer(struct.pack("=II", _SGRO, on), 8))
+
+
+def summed(counters: Mapping[str, int]) -> dict[str, int]:
+    """Queues' counters added up: `rx_queue_0_xdp_drops` and its likes become `rx_xdp_drops`."""
+    total: dict[str, int] = {}
+    for name, value in counters.items():
+        short = re.sub(r"^(rx|tx)_queue_\d+_", r"\1_", name)
+        total[short] = total.get(short, 0) + value
+    return total

@@ -1,0 +1,1 @@
+"""Ways to make traffic on an interface, behind one interface (base.Generator)."""
