@@ -4,7 +4,8 @@ XdplabError                 exit_code 3 unless said otherwise
 ├── UsageError              2: an argument, a suite, a size or a file name is wrong
 │   ├── ObjectError         2: an ELF object cannot be read
 │   ├── CompileError        2: the compiler refused the source
-│   └── FrameError          2: a frame or a capture cannot be built or read
+│   ├── FrameError          2: a frame or a capture cannot be built or read
+│   └── TraitsError         2: bytes are no traits, or values do not make any
 ├── NotPossibleError        3: this machine, kernel or user may not do it; says the remedy
 │   └── MissingFeatureError 3: the running kernel lacks a helper, kfunc or map type
 ├── KernelError             3: a system call failed
@@ -41,6 +42,10 @@ class CompileError(UsageError):
 
 class FrameError(UsageError):
     """A frame cannot be built as asked for."""
+
+
+class TraitsError(UsageError):
+    """Bytes are no traits, or values cannot become some."""
 
 
 class NotPossibleError(XdplabError):

@@ -15,6 +15,7 @@ from tests.conftest import kernel_descriptors
 from xdplab.engines.base import XDP_DROP, XDP_PASS, Method, Subject
 from xdplab.engines.kernel import ATTACHED, REPEAT, KernelEngine
 from xdplab.errors import KernelError
+from xdplab.kernel.libbpf import RelocatedProgram
 from xdplab.kernel.testrun import TestRun
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
@@ -204,3 +205,21 @@ def test_the_clock_is_one_that_a_core_can_have() -> None:
     if ghz is None:
         pytest.skip("the chain of multiplications is known for x86 alone")
     assert 0.3 < ghz < 10
+
+
+def test_a_program_that_loads_slowly_takes_the_place_that_it_gets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads = []
+
+    def counted(program: RelocatedProgram) -> int:
+        loads.append(program)
+        return load(program)
+
+    load = RelocatedProgram.load
+    monkeypatch.setattr(RelocatedProgram, "load", counted)
+    monkeypatch.setattr("xdplab.engines.kernel._SEARCH_S", -1.0)
+    with KernelEngine().open([subject("loop_empty")], Method.OPERATION) as session:
+        for number in range(20):
+            session.place(["loop_empty"])
+            assert len(loads) == number + 1

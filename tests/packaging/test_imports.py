@@ -19,7 +19,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "src" / "xdplab"
 
 ROWS = (
     {"errors", "records", "documents"},
-    {"program", "packets", "stats"},
+    {"program", "packets", "stats", "traits"},
     {"kernel", "user", "native", "net"},
     {"engines"},
     {"guests"},
@@ -38,7 +38,9 @@ STRICTER = {
     "documents": {"errors", "records"},
     # The vocabulary of results, and nobody who reads a clock or a file.
     "stats": {"errors", "records"},
-    "suites": {"errors", "records", "program", "packets", "stats", "engines"},
+    # Who receives packets wants to read them, and nothing of a laboratory.
+    "traits": {"errors"},
+    "suites": {"errors", "records", "program", "packets", "stats", "traits", "engines"},
 }
 
 # The package's own __init__ (the version) is open to all and imports nobody.

@@ -80,6 +80,8 @@ def test_wheel_is_pure_and_has_every_program(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         assert {f"{BPF}/{path.name}" for path in sources} <= set(names)
+        # The headers are there for users' own programs (docs/traits.md).
+        assert {f"{BPF}/traits.bpf.h", f"{BPF}/xdplab.bpf.h"} <= set(names)
         record = json.loads(archive.read(f"{BPF}/objects/BUILD.json"))
     assert "clang" in record["compiler"]
     assert record["objects"] == {
@@ -126,5 +128,7 @@ def test_wheel_works_without_a_compiler(wheel: Path, tmp_path: Path) -> None:
         "found = sorted(Path(xdplab.__file__).parent.glob('bpf/objects/*.bpf.o')); "
         "print(len([read_object(path) for path in found]))"
     )
+    where = run([python, "-c", "import xdplab.traits as t; print(t.include_folder())"], **nowhere)
+    assert (Path(where.stdout.strip()) / "traits.bpf.h").is_file(), where.stderr
     read = run([python, "-c", code], **nowhere)
     assert read.stdout.strip() == str(len(objects(wheel))), read.stderr

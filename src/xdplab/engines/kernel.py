@@ -17,6 +17,7 @@ import os
 import platform
 import random
 import resource
+import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -39,6 +40,10 @@ _CLASSES = range(8, 64, 4)
 _TRIES = 12
 """Loads that may be spent on one program to reach a class. What does not fit now is kept for
 a trial that it fits, so that in the long run a trial takes about one load."""
+
+_SEARCH_S = 0.05
+"""Time after which a program takes the place that it has got: where the verifier takes long, more
+loads at any place tell more than few at a chosen one."""
 
 _LOADS_THAT_TELL = 40
 """Loads without a class after which it counts as out of a program's reach. Were it one of 14
@@ -120,9 +125,11 @@ class _Loads:
         stock = self._stock[key]
         if stock[goal]:
             return stock[goal].pop(), goal
+        until = time.monotonic() + _SEARCH_S
         for _ in range(_TRIES):
             fd, found = self._load(key, program)
-            if found == goal or self._is_out_of_reach(key, goal):
+            fits = found == goal or self._is_out_of_reach(key, goal)
+            if fits or time.monotonic() > until:
                 return fd, found
             if len(stock[found]) < _STOCK:
                 stock[found].append(fd)

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* XDP sets a trait and passes the packet up, where a tc program reads it. */
+#include "xdplab.bpf.h"
+#include "traits.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+#define KEY 40
+#define VALUE 0x1122334455667788ULL
+
+__u64 found, missed;
+
+SEC("xdp")
+int pass_with_trait(struct xdp_md *ctx)
+{
+	__u64 value = VALUE;
+
+	if (traits_init(ctx, 64) || traits_set(ctx, KEY, &value, sizeof(value), 0))
+		return XDP_ABORTED;
+	return XDP_PASS;
+}
+
+SEC("tc")
+int read_above(struct __sk_buff *skb)
+{
+	void *area = (void *)(long)skb->data_meta, *end = (void *)(long)skb->data;
+	__u64 value;
+
+	if (traits_get_from(area, end, KEY, &value, sizeof(value)) == sizeof(value) &&
+	    value == VALUE)
+		__sync_fetch_and_add(&found, 1);
+	else
+		__sync_fetch_and_add(&missed, 1);
+	return 0;
+}
