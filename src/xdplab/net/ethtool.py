@@ -20,6 +20,7 @@ _GDRVINFO = 0x03
 _GSTRINGS = 0x1B
 _GSTATS = 0x1D
 _GGRO, _SGRO = 0x2B, 0x2C
+_GCHANNELS = 0x3C
 _STATISTICS_SET = 1
 _STRING_BYTES = 32
 _DRVINFO_BYTES = 196
@@ -65,6 +66,20 @@ def has_gro(interface: str) -> bool:
     with contextlib.suppress(OSError):
         _ask(interface, request)
     return bool(struct.unpack_from("=I", request, 4)[0])
+
+
+def queue_count(interface: str) -> int | None:
+    """How many rx or tx queues are in use, whichever are more; None where the driver tells nothing.
+
+    struct ethtool_channels: the command, the maxima of rx, tx, other and combined, then the counts.
+    """
+    request = ctypes.create_string_buffer(struct.pack("=I32x", _GCHANNELS), 36)
+    try:
+        _ask(interface, request)
+    except OSError:
+        return None
+    rx, tx, _, combined = struct.unpack_from("=4I", request, 20)
+    return int(max(rx, tx) + combined)
 
 
 class DriverCounters:
