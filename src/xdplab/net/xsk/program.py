@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Literal
 
 from xdplab.errors import KernelError, NotPossibleError, UsageError
@@ -32,8 +33,8 @@ class XskProgram(Closing):
     where the queue has none. With `sealed` it seals what earlier programs left as metadata, so
     that sockets with metadata="sealed" can read it. `frags` takes packets of several buffers.
 
-    `spec` and `name` choose another program, and `map` names its xskmap: one entry a queue. Then
-    `frags` and `sealed` are the program's own matter.
+    `spec` and `name` choose another program, `map` names its xskmap (an entry a queue), and
+    `constants` sets its `.rodata`. Then `frags` and `sealed` are the program's own matter.
 
     The program hangs on a bpf_link of this process alone: it goes by `close()`, or with the
     process. Raises UsageError, NotPossibleError (a missing right, another program on the interface,
@@ -50,6 +51,7 @@ class XskProgram(Closing):
         spec: ObjectSpec | None = None,
         name: str = "",
         map: str = "xsks",
+        constants: Mapping[str, int | bytes] | None = None,
     ) -> None:
         self.interface = interface
         if mode not in _FLAGS:
@@ -59,7 +61,7 @@ class XskProgram(Closing):
             name = ("sealing" if sealed else "redirecting") + ("_frags" if frags else "")
         self.ifindex = interface_index(interface)
         self._link = -1
-        self._loaded = LoadedObject(spec, (name,))
+        self._loaded = LoadedObject(spec, (name,), constants)
         try:
             self._map = self._loaded.maps.get(map, -1)
             known = spec.maps.get(map)

@@ -95,9 +95,12 @@ class Ring:
         for view in (self._producer, self._consumer, self._flags):
             view.release()
         del self.array
+        # Unless this closes it, the mapping goes with the last view's reference to it.
+        mapping = self._map
+        del self._map
         with contextlib.suppress(BufferError):
-            self._map.close()
-        return self._map.closed
+            mapping.close()
+        return mapping.closed
 
 
 class ProducerRing(Ring):

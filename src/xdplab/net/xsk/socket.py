@@ -80,6 +80,7 @@ class Xsk(BoundSocket):
         self._receiving = 0
         self._sending = 0
         self._need_wakeup = need_wakeup
+        self._is_gone = False
         self._poll = select.poll()
         self._poll.register(self._socket, select.POLLIN)
         self._refill()
@@ -124,13 +125,17 @@ class Xsk(BoundSocket):
         """
         if self.rx.available():
             return True
-        events = self._poll.poll(max(0.0, timeout_s) * 1000)
-        if events and events[0][1] & ~select.POLLIN:
+        self._poll.poll(max(0.0, timeout_s) * 1000)
+        came = bool(self.rx.available())
+        # poll(2) does not tell of a socket whose interface has gone; its error does, once.
+        if not came and self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):
+            self._is_gone = True
+        if self._is_gone and not came:
             raise NotPossibleError(
                 f"waiting for packets on {self.interface} failed: the interface has gone. "
                 "Open a new socket when it is back"
             )
-        return bool(self.rx.available())
+        return came
 
     def receive(self, limit: int | None = None, timeout_s: float = 0.0) -> Batch:
         """What has come, at most `limit` packets; none after `timeout_s` seconds without any.

@@ -126,6 +126,6 @@ class Umem(Closing):
 
     def close(self) -> None:
         """Give the memory up; it goes when no view of a packet in it is left."""
-        del self.data, self._whole
+        self.data = self._whole = np.empty(0, np.uint8)
         with contextlib.suppress(BufferError):
             self._map.close()
