@@ -16,6 +16,7 @@ from tests.suites.measured import defaults, engine, measure
 from xdplab.cli.reference import reference
 from xdplab.engines.user import UserEngine
 from xdplab.suites.base import find_suites
+from xdplab.views.report import ENGINE_TITLES
 from xdplab.views.text import markdown
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,10 +79,13 @@ def block(name: str) -> str:
     return str(found)
 
 
-def current_tables(monkeypatch: pytest.MonkeyPatch, name: str, in_kernel: bool) -> list[Shown]:
-    """The suite's tables as they would be printed now, with made-up figures."""
+def current_tables(monkeypatch: pytest.MonkeyPatch, name: str, title: str) -> list[Shown]:
+    """The suite's tables as they would be printed now on the engine that the title names, with
+    made-up figures."""
     suite = find_suites()[name]
-    on = engine(datapath={} if in_kernel else UserEngine.datapath, clock_ghz=2.5)
+    (of_title,) = [one for one, words in ENGINE_TITLES.items() if title.endswith(f", {words}")]
+    datapath = UserEngine.datapath if of_title == "user" else {}
+    on = engine(datapath=datapath, clock_ghz=2.5, name=of_title)
     tables = measure(monkeypatch, suite, defaults(suite), on).tables
     return [shown for table in tables for shown in shown_tables(markdown(table))]
 
@@ -94,8 +98,7 @@ def test_every_suite_has_its_table_as_it_is_printed_now(
     remedy = f"paste what `xdplab run {name} --format markdown` prints"
     assert tables, f"the README has no table of {name}: {remedy}"
     for number, table in enumerate(tables):
-        in_kernel = table.title.endswith(", in this kernel")
-        current = current_tables(monkeypatch, name, in_kernel)
+        current = current_tables(monkeypatch, name, table.title)
         same = next((one for one in current if table.title.startswith(f"{one.title}, ")), None)
         assert same is not None, f"no table of {name} is titled {table.title!r} now: {remedy}"
         assert table.headings == same.headings, remedy

@@ -36,10 +36,12 @@ def engine(
     pattern_kept: int = 1,
     clock_ghz: float | None = None,
     datapath: Mapping[str, Sequence[str]] | None = None,
+    name: str = "scripted",
 ) -> Engine:
     """An engine with these costs, on which the subjects of `missing` cannot be run.
 
-    `clock_ghz` is the core's clock, which stands still; `datapath` what lies around programs.
+    `clock_ghz` is the core's clock, which stands still; `datapath` what lies around programs;
+    `name` that of an engine for which a suite plans something of its own.
     """
     made = Engine(
         lambda key, _call: costs(made.method, key),
@@ -47,6 +49,7 @@ def engine(
         globals={"pattern_kept": pattern_kept},
         clock=lambda: clock_ghz,
         datapath=dict(datapath or {}),
+        name=name,
     )
     return made
 

@@ -48,6 +48,7 @@ class Subject:
     the same object, program and `instance` share a load; a twin differs by `instance` alone.
     `action` is what the program must return: anything else and it did not do its work.
     `datapath` are variants of what lies around the program, for engines that have them.
+    `requires` are features that a native function needs of the processor, by LLVM's names.
     """
 
     key: str
@@ -59,6 +60,7 @@ class Subject:
     globals: Mapping[str, int] = field(default_factory=dict)
     instance: int = 0
     datapath: Mapping[str, str] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
 
     @property
     def bpf_object(self) -> ObjectSpec:

@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import mmap
 import os
+import platform
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ from types import TracebackType
 
 from xdplab.engines.base import Method, Outcome, Subject, Timer, pinned_cpu
 from xdplab.errors import NotPossibleError, XdplabError
-from xdplab.native.code import SHIFTS, NativeCode
+from xdplab.native.code import SHIFTS, NativeCode, lacking_features
 from xdplab.program.native import NativeSpec
 from xdplab.user.cache import ObjectCache
 from xdplab.user.clock import core_clock_ghz
@@ -142,6 +143,8 @@ class NativeSession:
         code = self._loaded[key].code
         if subject.program not in code.functions:
             return f"there is no {subject.program} for this processor"
+        if lacking := lacking_features(subject.requires):
+            return f"this processor has no {' and no '.join(lacking)}"
         outcome = self.run(subject.key)
         if outcome.retval != subject.action:
             return f"it answered {outcome.retval} where {subject.action} means that it did its work"
@@ -200,6 +203,19 @@ class NativeSession:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def libc_function(name: str) -> int:
+    """Address of one of the C library's functions in this process, as its own dispatch chose it."""
+    return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
+
+
+def libc_name() -> str:
+    """Which C library that is, such as "glibc 2.36"; "the C library" where it does not say."""
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        # What glibc alone has (confstr(3)).
+        return os.confstr("CS_GNU_LIBC_VERSION") or "the C library"
+    return f"{platform.system()}'s C library"
 
 
 def _load_key(subject: Subject) -> _LoadKey:

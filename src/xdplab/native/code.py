@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,12 @@ def why_not(variant: CodeVariant) -> str:
     if variant == CodeVariant() or runtime.architecture() == "x86_64":
         return ""
     return f"{variant.name}: thunks are there for x86-64 alone, and this is another processor"
+
+
+def lacking_features(names: Sequence[str]) -> list[str]:
+    """Which of these features, by LLVM's names, the processor and its system do not have."""
+    present = jit.host()[1].split(",")
+    return [name for name in names if f"+{name}" not in present]
 
 
 class NativeCode:

@@ -13,7 +13,7 @@ from xdplab.views import environment
 from xdplab.views.terminal import encodable, make_console, render
 from xdplab.views.text import markdown, org
 
-_ENGINES = {
+ENGINE_TITLES = {
     "kernel": "in this kernel",
     "user": "on the user-space engine",
     "native": "as native code in this process",
@@ -36,7 +36,7 @@ class Report:
         if sys.stdout is None:
             # Closed by the caller (>&-): there is nobody to show them to.
             return
-        where = _ENGINES.get(engine, engine)
+        where = ENGINE_TITLES.get(engine, engine)
         self.show_bare([replace(table, title=f"{table.title}, {where}") for table in tables])
         console = make_console()
         lines = environment.lines(document)
