@@ -21,6 +21,7 @@ from tests.cli.command import (
 )
 from xdplab import __version__
 from xdplab.documents import document_from_json
+from xdplab.suites.memset_families import BLOCK_SIZES, CONSTANT_SIZES, RUN_TIME_SIZES
 
 SHORT = ("--time", "0.3")
 IN_KERNEL = ("--engine", "kernel", *SHORT)
@@ -29,7 +30,8 @@ IN_KERNEL = ("--engine", "kernel", *SHORT)
 @pytest.mark.needs_kernel
 def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Path) -> None:
     target = tmp_path / "run.json"
-    result = xdplab("run", *IN_KERNEL, "--json", str(target))
+    suites = ("adjust-head", "packet-access")
+    result = xdplab("run", *suites, *IN_KERNEL, "--json", str(target))
     assert result.returncode == 0, result.stderr
     for words in (
         "bpf_xdp_adjust_head(ctx, -size)",
@@ -58,7 +60,7 @@ def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Pa
 
     document = document_from_json(json.loads(target.read_text()))
     assert document.run.complete
-    assert {r.suite for r in document.results} == {"adjust-head", "packet-access"}
+    assert {r.suite for r in document.results} == set(suites)
     assert {r.engine for r in document.results} == {"kernel"}
     net = [r for r in document.results if r.variant == "helper" and r.metric == "cost_ns"]
     assert [r.parameters["size_bytes"] for r in net] == [6, 20, 40, 200]
@@ -104,6 +106,35 @@ def test_json_on_stdout_is_all_that_is_on_stdout() -> None:
     }
 
 
+def test_memset_natively_has_every_published_size_and_its_loop_apart() -> None:
+    arguments = ("run", "memset", "--engine", "native", "--time", "1", "--json", "-")
+    results = document_from_json(json.loads(xdplab(*arguments).stdout)).results
+    assert {row.engine for row in results} == {"native"}
+    net = {
+        (row.variant, row.parameters.get("size_bytes")): row.estimate
+        for row in results
+        if row.baseline == "loop"
+    }
+    for variant, sizes in (
+        ("constant", CONSTANT_SIZES),
+        ("run-time", RUN_TIME_SIZES),
+        ("blocks", BLOCK_SIZES),
+    ):
+        assert {size for one, size in net if one == variant} == set(sizes)
+    loop, gross = (
+        next(row.estimate for row in results if row.variant == one and row.metric == "gross_ns")
+        for one in ("loop", "constant")
+    )
+    four, many = net["constant", 32], net["constant-stores", 8192]
+    assert loop is not None
+    assert gross is not None
+    assert four is not None
+    assert many is not None
+    # 32 bytes with their loop take longer than the loop, and four stores a fraction of a thousand.
+    assert gross.point > loop.point > 0
+    assert four.point < many.point / 20
+
+
 @pytest.mark.needs_kernel
 def test_output_through_a_pipe_that_closes_early() -> None:
     process = subprocess.Popen(
@@ -142,7 +173,7 @@ def test_what_the_command_line_gets_wrong(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("run", "adjust-tail"), ("adjust-tail", "adjust-head, packet-access")),
+        (("run", "adjust-tail"), ("adjust-tail", "adjust-head, ")),
         (("run", "--format", "html"), ("html", "terminal", "markdown", "org")),
         (("run", "--sizes", "six"), ("six", "whole numbers")),
         (("run", "--sizes", ""), ("whole numbers",)),

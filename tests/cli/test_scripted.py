@@ -103,9 +103,12 @@ def test_options_of_suites_that_run_are_taken(run: Run, arguments: tuple[str, ..
     result = run(*arguments, "--json", "-")
     assert result.return_value == 0
     results = document_from_json(json.loads(result.stdout)).results
-    for parameter, size in {"size_bytes": 6, "frame_bytes": 64}.items():
-        found = {row.parameters[parameter] for row in results if parameter in row.parameters}
-        assert found <= {size}
+    for suite, parameter, size in (
+        ("adjust-head", "size_bytes", 6),
+        ("packet-access", "frame_bytes", 64),
+    ):
+        own = [row.parameters for row in results if row.suite == suite]
+        assert {parameters[parameter] for parameters in own if parameter in parameters} <= {size}
 
 
 def test_the_cpu_of_the_run_is_in_its_document_and_below_its_tables(run: Run) -> None:
