@@ -10,6 +10,7 @@ from typing import Any
 from pyroute2 import IPRoute
 
 from xdplab.kernel.namespace import NetworkNamespace
+from xdplab.net.interface import find_interface
 
 MAC = "02:00:00:00:{pair:02x}:{end:02x}"
 
@@ -32,6 +33,11 @@ class Place:
         (ifindex,) = self.netlink.link_lookup(ifname=name)
         return int(ifindex)
 
+    def programs(self, name: str) -> dict[str, int]:
+        """XDP programs on an interface: mode -> id."""
+        with self.namespace:
+            return find_interface(name).programs
+
     def set(self, name: str, **settings: Any) -> None:
         """Such as state="up", mtu=9000, master=3."""
         self.netlink.link("set", index=self.ifindex(name), **settings)
@@ -43,26 +49,33 @@ class Place:
 
 
 def join(
-    here: Place, name: str, there: Place, peer: str, *, pair: int = 0, queues: int = 1
-) -> None:
-    """A veth pair, both ends up: `name` in one place and `peer` in the other."""
+    here: Place,
+    name: str,
+    there: Place,
+    peer: str,
+    *,
+    pair: int = 0,
+    queues: int = 1,
+    mtu: int = 1500,
+) -> Place:
+    """A veth pair, both ends up: `name` in one place and `peer` in the other, which is returned."""
+    alike = {"num_rx_queues": queues, "num_tx_queues": queues, "mtu": mtu}
     here.netlink.link(
         "add",
         ifname=name,
         kind="veth",
         address=MAC.format(pair=pair, end=0),
-        num_rx_queues=queues,
-        num_tx_queues=queues,
         peer={
             "ifname": peer,
             "address": MAC.format(pair=pair, end=1),
             "net_ns_fd": there.namespace.fd,
-            "num_rx_queues": queues,
-            "num_tx_queues": queues,
+            **alike,
         },
+        **alike,
     )
     there.set(peer, state="up")
     here.set(name, state="up")
+    return there
 
 
 @contextmanager

@@ -21,7 +21,7 @@ ROWS = (
     {"errors", "records", "documents"},
     {"program", "packets", "stats", "traits"},
     {"kernel", "user", "native", "net"},
-    {"engines"},
+    {"engines", "live"},
     {"guests"},
     {"suites"},
     {"noticed", "counting"},

@@ -5,63 +5,12 @@
  * read drop the packet as `xdp-bench drop` does, those that swap addresses send it back;
  * whatever cannot be parsed is XDP_ABORTED, so that a wrong frame is never measured.
  */
-#include "xdplab.bpf.h"
+#include "packet.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
-#define ETHERTYPE_OFFSET 12
-#define ETHERNET_BYTES 14
-#define VLAN_BYTES 4
-#define VLAN_TAGS 2
-#define IPV4_BYTES 20
-#define IPV6_BYTES 40
-#define IPV4_PROTOCOL 9
-#define IPV6_NEXT_HEADER 6
 /* Ethernet and an IPv4 header; holds the protocol field behind two VLAN tags, too. */
 #define HEADERS_BYTES 34
-
-#define NETWORK_ORDER(value) ((__u16)((((value) & 0xff) << 8) | ((value) >> 8)))
-#define TYPE_IPV4 NETWORK_ORDER(0x0800)
-#define TYPE_IPV6 NETWORK_ORDER(0x86dd)
-#define TYPE_VLAN NETWORK_ORDER(0x8100)
-#define TYPE_QINQ NETWORK_ORDER(0x88a8)
-
-#define IS_VLAN(type) ((type) == TYPE_VLAN || (type) == TYPE_QINQ)
-
-/* Reads of two and one bytes that the compiler neither drops nor merges. */
-#define READ16(at) (*(const volatile __u16 *)(at))
-#define READ8(at) (*(const volatile __u8 *)(at))
-
-/* The protocol field of the packet at [start, end), or -1. */
-static __always_inline int parse(const char *start, const char *end)
-{
-	const char *at = start + ETHERNET_BYTES;
-	__u16 type;
-
-	if (at > end)
-		return -1;
-	type = READ16(start + ETHERTYPE_OFFSET);
-#pragma clang loop unroll(full)
-	for (int tag = 0; tag < VLAN_TAGS; tag++) {
-		if (!IS_VLAN(type))
-			break;
-		if (at + VLAN_BYTES > end)
-			return -1;
-		type = READ16(at + 2);
-		at += VLAN_BYTES;
-	}
-	if (type == TYPE_IPV4) {
-		if (at + IPV4_BYTES > end)
-			return -1;
-		return READ8(at + IPV4_PROTOCOL);
-	}
-	if (type == TYPE_IPV6) {
-		if (at + IPV6_BYTES > end)
-			return -1;
-		return READ8(at + IPV6_NEXT_HEADER);
-	}
-	return -1;
-}
 
 /* The same out of HEADERS_BYTES that were copied: every place read lies inside them. */
 static __always_inline int parse_copy(const char *headers)
@@ -111,7 +60,7 @@ int read_data(struct xdp_md *ctx)
 SEC("xdp.frags")
 int parse_ip_dpa(struct xdp_md *ctx)
 {
-	return verdict(parse(frame_data(ctx), frame_end(ctx)));
+	return verdict(parse(frame_data(ctx), frame_end(ctx), TOO_SHORT));
 }
 
 SEC("xdp.frags")
@@ -124,37 +73,10 @@ int parse_ip_load_bytes_1(struct xdp_md *ctx)
 	return verdict(parse_copy(headers));
 }
 
-/* As xdp-bench does: a call a header. A VLAN tag is one call more. */
 SEC("xdp.frags")
 int parse_ip_load_bytes_2(struct xdp_md *ctx)
 {
-	char header[IPV6_BYTES] __attribute__((aligned(8)));
-	__u32 offset = ETHERNET_BYTES;
-	__u16 type;
-
-	if (bpf_xdp_load_bytes(ctx, 0, header, ETHERNET_BYTES))
-		return XDP_ABORTED;
-	type = READ16(header + ETHERTYPE_OFFSET);
-#pragma clang loop unroll(full)
-	for (int tag = 0; tag < VLAN_TAGS; tag++) {
-		if (!IS_VLAN(type))
-			break;
-		if (bpf_xdp_load_bytes(ctx, offset, header, VLAN_BYTES))
-			return XDP_ABORTED;
-		type = READ16(header + 2);
-		offset += VLAN_BYTES;
-	}
-	if (type == TYPE_IPV4) {
-		if (bpf_xdp_load_bytes(ctx, offset, header, IPV4_BYTES))
-			return XDP_ABORTED;
-		return verdict(READ8(header + IPV4_PROTOCOL));
-	}
-	if (type == TYPE_IPV6) {
-		if (bpf_xdp_load_bytes(ctx, offset, header, IPV6_BYTES))
-			return XDP_ABORTED;
-		return verdict(READ8(header + IPV6_NEXT_HEADER));
-	}
-	return XDP_ABORTED;
+	return verdict(parse_by_calls(ctx, TOO_SHORT));
 }
 
 SEC("xdp.frags")
@@ -231,23 +153,7 @@ int parse_ip_pull_data(struct xdp_md *ctx)
 {
 	if (bpf_xdp_pull_data(ctx, HEADERS_BYTES))
 		return XDP_ABORTED;
-	return verdict(parse(frame_data(ctx), frame_end(ctx)));
-}
-
-/*
- * The two addresses of six bytes change places, in three words of four, which the stack allows
- * at this alignment, too: the middle word holds an end of one address and a start of the other.
- */
-static __always_inline void swap_addresses(char *start)
-{
-	volatile __u32 *words = (volatile __u32 *)start;
-	__u32 first = words[0];
-	__u32 middle = words[1];
-	__u32 last = words[2];
-
-	words[0] = middle >> 16 | last << 16;
-	words[1] = last >> 16 | first << 16;
-	words[2] = first >> 16 | middle << 16;
+	return verdict(parse(frame_data(ctx), frame_end(ctx), TOO_SHORT));
 }
 
 SEC("xdp.frags")

@@ -23,6 +23,25 @@ def whole_number(text: str) -> int | None:
     return int(text) if _WHOLE.fullmatch(text) else None
 
 
+class WholeNumber(click.ParamType[int]):
+    """A whole number between two others."""
+
+    name = "N"
+
+    def __init__(self, least: int, most: int = (1 << 63) - 1) -> None:
+        self._least = least
+        self._most = most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = whole_number(str(value))
+        if number is None or not self._least <= number <= self._most:
+            wanted = f"from {self._least} to {self._most}" if self._most >> 62 == 0 else ""
+            self.fail(
+                f"{value!r} is no whole number {wanted or f'of {self._least} or more'}", param, ctx
+            )
+        return number
+
+
 class WholeNumbers(click.ParamType[tuple[int, ...]]):
     """A comma-separated list of whole numbers."""
 

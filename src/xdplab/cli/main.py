@@ -21,9 +21,19 @@ if TYPE_CHECKING:
 _COMMANDS = {
     "run": "measure the built-in suites on this machine",
     "count": "count a program's instructions exactly, per packet and per source line",
+    "drop": "drop an interface's packets and count them",
+    "pass": "pass an interface's packets on to the stack and count them",
+    "tx": "send an interface's packets back out of it and count them",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
-"""Command -> its line in `xdplab --help`. The module xdplab.cli.NAME has it as `command`."""
+"""Command -> its line in `xdplab --help`."""
+
+_PLACES = {
+    "drop": "live_basic:drop",
+    "pass": "live_basic:pass_",
+    "tx": "live_basic:tx",
+}
+"""Where a command is that is not `command` in the module xdplab.cli.NAME."""
 
 INTERRUPTED_STATUS = 130
 """Exit status of what Ctrl-C ended: 128 and the number of SIGINT, as shells have it."""
@@ -38,7 +48,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"xdplab.cli.{cmd_name}").command
+        module, _, name = _PLACES.get(cmd_name, f"{cmd_name}:command").partition(":")
+        command: click.Command = getattr(importlib.import_module(f"xdplab.cli.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

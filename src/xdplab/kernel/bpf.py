@@ -12,15 +12,19 @@ import ctypes
 import errno
 import os
 import platform
+import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from xdplab.errors import NotPossibleError
 
 # Per architecture, from the kernel's syscall tables (unistd.h of each).
 _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 
+_MAP_LOOKUP_ELEM = 1
 _MAP_UPDATE_ELEM = 2
 _PROG_LOAD = 5
 _PROG_GET_NEXT_ID = 11
@@ -139,6 +143,15 @@ class _LinkUpdateAttr(ctypes.Structure):
         ("new_prog_fd", ctypes.c_uint32),
         ("flags", ctypes.c_uint32),
         ("old_prog_fd", ctypes.c_uint32),
+    )
+
+
+class _MapInfo(ctypes.Structure):
+    """struct bpf_map_info up to the fields read here."""
+
+    _fields_ = (
+        ("type", ctypes.c_uint32),
+        ("id", ctypes.c_uint32),
     )
 
 
@@ -360,6 +373,14 @@ def raw_tracepoint_open(name: str, prog_fd: int) -> int:
     return _bpf(_RAW_TRACEPOINT_OPEN, attr)
 
 
+def map_id(map_fd: int) -> int:
+    """The number by which the kernel speaks of a map."""
+    info = _MapInfo()
+    attr = _InfoAttr(fd=map_fd, info_len=ctypes.sizeof(info), info=ctypes.addressof(info))
+    _bpf(_OBJ_GET_INFO_BY_FD, attr)
+    return int(info.id)
+
+
 def map_update(map_fd: int, key: bytes, value: bytes) -> None:
     """Set one entry of a map. `key` and `value` are as long as the map was made for."""
     key_buffer = ctypes.create_string_buffer(key, len(key))
@@ -368,6 +389,27 @@ def map_update(map_fd: int, key: bytes, value: bytes) -> None:
         map_fd=map_fd, key=ctypes.addressof(key_buffer), value=ctypes.addressof(value_buffer)
     )
     _bpf(_MAP_UPDATE_ELEM, attr)
+
+
+def map_lookup_by_cpu(map_fd: int, key: bytes, value_bytes: int) -> list[bytes]:
+    """One entry of a per-CPU map: its value, `value_bytes` long, on each possible CPU in turn."""
+    room = -(-value_bytes // 8) * 8
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    values = ctypes.create_string_buffer(room * possible_cpus())
+    attr = _MapElemAttr(
+        map_fd=map_fd, key=ctypes.addressof(key_buffer), value=ctypes.addressof(values)
+    )
+    _bpf(_MAP_LOOKUP_ELEM, attr)
+    raw = values.raw
+    return [raw[start : start + value_bytes] for start in range(0, len(raw), room)]
+
+
+@cache
+def possible_cpus() -> int:
+    """How many CPUs per-CPU memory is made for, those included that may be plugged in later."""
+    # Such as "0-7", or "0,2-3"; numbering is dense in practice, and the kernel goes by the highest.
+    text = Path("/sys/devices/system/cpu/possible").read_text()
+    return 1 + int(re.split("[,-]", text.strip())[-1])
 
 
 def _ids(command: int) -> Iterator[int]:

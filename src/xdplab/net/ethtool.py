@@ -107,6 +107,7 @@ class DriverCounters:
         """Present values (u64) by name. OSError (ENODEV) where the interface is gone."""
         count = len(self._names)
         if not count:
+            _driver(self._interface)
             return {}
         request = ctypes.create_string_buffer(8 + (count + _SLACK) * 8)
         struct.pack_into("=II", request, 0, _GSTATS, count)

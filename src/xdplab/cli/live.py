@@ -1,0 +1,195 @@
+"""What the live commands have in common: options, and conducting a plan until its end."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdplab.cli.arguments import Seconds, WholeNumber
+from xdplab.cli.main import INTERRUPTED_STATUS
+from xdplab.errors import NotPossibleError, UsageError
+
+if TYPE_CHECKING:
+    from xdplab.live.readings import Reading
+    from xdplab.live.session import Mode, Plan, Session
+    from xdplab.net.interface import Interface
+    from xdplab.views.live import View
+
+_STDOUT = "-"
+
+load_mode_option = click.option(
+    "-l",
+    "--load-mode",
+    "access",
+    type=click.Choice(["dpa", "load-bytes"]),
+    default="dpa",
+    show_default=True,
+    help="How packets are read and written: direct packet access, or bpf_xdp_load_bytes and "
+    "bpf_xdp_store_bytes.",
+)
+
+_COMMON: tuple[Callable[[Any], Any], ...] = (
+    click.option(
+        "-i",
+        "--interval",
+        "interval_s",
+        type=Seconds(0.05, 86_400.0),
+        default=2.0,
+        show_default=True,
+        help="Time between two lines.",
+    ),
+    click.option(
+        "-d",
+        "--duration",
+        "duration_s",
+        type=Seconds(0.05, 31_536_000.0),
+        help="End after this time. By default Ctrl-C ends it.",
+    ),
+    click.option(
+        "-n",
+        "--packets",
+        type=WholeNumber(1),
+        help="End once so many packets came in; what comes in meanwhile is counted, too.",
+    ),
+    click.option(
+        "-e",
+        "--extended",
+        is_flag=True,
+        help="Show figures by CPU, tracepoints and the driver's own counters. Ctrl-\\ switches.",
+    ),
+    click.option(
+        "-m",
+        "--mode",
+        "--xdp-mode",
+        "mode",
+        type=click.Choice(["native", "skb"]),
+        default="native",
+        show_default=True,
+        help="Run the program in the driver, or behind it, where every interface can (skb).",
+    ),
+    click.option(
+        "--json",
+        "json_target",
+        is_flag=False,
+        flag_value=_STDOUT,
+        metavar="[FILE|-]",
+        help="Write a JSON object a line: start, intervals, summary. To stdout in place of the "
+        "text, or to FILE beside it.",
+    ),
+    click.option(
+        "--yes-this-interface",
+        "yes",
+        is_flag=True,
+        help="Take an interface that carries the default route.",
+    ),
+)
+
+
+def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that every live command has; their values fill a `Common`."""
+    for option in reversed(_COMMON):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Values of the options that every live command has."""
+
+    interval_s: float
+    duration_s: float | None
+    packets: int | None
+    extended: bool
+    mode: Mode
+    json_target: str | None
+    yes: bool
+
+    def interface(self, name: str) -> Interface:
+        """The interface that the user named, unless the machine hangs on it."""
+        from xdplab.net.interface import named_interface
+
+        return named_interface(name, self.yes)
+
+    def conduct(self, plan: Plan) -> int:
+        """Attach, show every interval, and sum up; return the exit status."""
+        from xdplab.live.session import Session
+        from xdplab.live.watch import Ending, Signals, Why, watch
+        from xdplab.views.live import Lines
+
+        ending = Ending(self.duration_s, self.packets)
+        # Closed, standard output is None: then there is nobody to read lines.
+        lines = Lines(sys.stdout, self.extended) if sys.stdout and not self._json_only else None
+
+        def toggle() -> None:
+            if lines is not None:
+                lines.extended = not lines.extended
+
+        with (
+            self._json_view() as json_view,
+            Signals(toggle).handled() as signals,
+            Session(plan, self.mode) as session,
+        ):
+            views: list[View] = [view for view in (lines, json_view) if view is not None]
+            _warn(session)
+            for view in views:
+                view.begin(session)
+
+            def show(part: Reading, total: Reading) -> None:
+                for view in views:
+                    view.interval(part, total)
+
+            why, total = watch(session, ending, self.interval_s, signals, show)
+            for view in views:
+                view.end(why, total)
+        if why is Why.GONE:
+            raise NotPossibleError(
+                f"{plan.command} ended early: an interface was removed. What was counted until "
+                "then was shown"
+            )
+        # Without an end of its own, a signal is how it is meant to end.
+        return INTERRUPTED_STATUS if why is Why.ASKED and not ending.is_open else 0
+
+    @property
+    def _json_only(self) -> bool:
+        return self.json_target == _STDOUT
+
+    @contextlib.contextmanager
+    def _json_view(self) -> Iterator[View | None]:
+        from xdplab.views.live import JsonLines
+
+        if self.json_target is None:
+            yield None
+        elif self._json_only:
+            if sys.stdout is None:
+                raise UsageError("--json - was asked for, but standard output is closed")
+            yield JsonLines(sys.stdout)
+        else:
+            try:
+                file = Path(self.json_target).open("w", encoding="utf-8")  # noqa: SIM115
+            except OSError as error:
+                raise UsageError(
+                    f"writing to {self.json_target or 'an empty name'} failed: {error.strerror}. "
+                    "Give a file's path, or - for standard output"
+                ) from None
+            with file:
+                yield JsonLines(file)
+
+
+def _warn(session: Session) -> None:
+    """Say on stderr what the user should know before packets flow, and then what begins."""
+    plan = session.plan
+    names = ", ".join(one.name for one in plan.interfaces)
+    others = [one.name for one in plan.sends_by if one not in plan.interfaces]
+    to = f" to {', '.join(others)}" if others else ""
+    frags = ", frags" if session.frags else ""
+    for doubt in session.doubts:
+        click.echo(f"xdplab: {doubt}", err=True)
+    for event, reason in session.missing.items():
+        click.echo(f"xdplab: {event} is not counted here: {reason}", err=True)
+    click.echo(f"xdplab: {plan.command} on {names}{to} ({session.mode}{frags})", err=True)
