@@ -10,18 +10,23 @@ from pathlib import Path
 import pytest
 
 from tests.net.sockets import Line, line, packet
-from xdplab.errors import UsageError
+from xdplab.errors import TraitsError, UsageError
 from xdplab.net import SEALED, Umem, Xsk, XskProgram
 from xdplab.program import ObjectSpec, compile_object, read_object
 
 pytestmark = pytest.mark.needs_kernel
 
 # `fixed` leaves eight bytes, `sealed` as many words as byte 18 of the packet says and then a seal,
-# `some` seals every other packet; `leaving` sends packets on to v2 with four bytes of metadata.
+# `some` seals every other packet; `leaving` sends packets on to v2 with four bytes of metadata,
+# `traits_leaving` with traits.
 SOURCE = """
-#include "xsk.bpf.h"
+#include "xdplab.bpf.h"
+#include "seal.bpf.h"
+#include "traits.bpf.h"
 char _license[] SEC("license") = "GPL";
 static long (*const bpf_redirect)(__u32 ifindex, __u64 flags) = (void *)23;
+static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void *)51;
+static long (*const bpf_xdp_adjust_meta)(struct xdp_md *xdp, int delta) = (void *)54;
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP];
 	int (*key_size)[4];
@@ -76,6 +81,31 @@ SEC("xdp") int some(struct xdp_md *ctx)
 	if (seen++ % 2 == 0 && (leave(ctx, 1) || seal_metadata(ctx)))
 		return XDP_ABORTED;
 	return here(ctx);
+}
+
+/* Byte 17 of the packet decides whether there are traits: two, of eight and of two bytes. */
+static __always_inline int set_traits(struct xdp_md *ctx, int area_bytes)
+{
+	unsigned char *data = (void *)(long)ctx->data;
+	__u64 wide = 0x1122334455667788;
+	__u16 narrow = 0xabcd;
+
+	if (data + 18 > (unsigned char *)(long)ctx->data_end)
+		return -1;
+	if (data[17] % 2)
+		return 0;
+	return traits_init(ctx, area_bytes) || traits_set(ctx, 40, &wide, sizeof(wide), 0) ||
+		traits_set(ctx, 3, &narrow, sizeof(narrow), 0);
+}
+
+SEC("xdp") int traits_fixed(struct xdp_md *ctx)
+{
+	return set_traits(ctx, 64) ? XDP_ABORTED : here(ctx);
+}
+
+SEC("xdp") int traits_leaving(struct xdp_md *ctx)
+{
+	return set_traits(ctx, 32) ? XDP_ABORTED : bpf_redirect(out_ifindex, 0);
 }
 
 SEC("xdp") int leaving(struct xdp_md *ctx)
@@ -188,6 +218,44 @@ def test_metadata_of_an_earlier_program_is_sealed_behind_a_redirect(spec: Object
             found = batch.metadata(0)
             assert found is not None
             assert found.tobytes() == words(1)
+
+
+TRAITS = {3: b"\xcd\xab", 40: bytes.fromhex("8877665544332211")}
+
+
+def test_traits_of_a_fixed_area(spec: ObjectSpec) -> None:
+    with line() as pairs, ExitStack() as exit_stack:
+        receiver = pairs.open("v0", metadata=64)
+        behind(pairs, exit_stack, receiver, spec, "traits_fixed")
+        pairs.sender().send([packet(0), packet(2)])
+        with receiver.receive(timeout_s=5) as batch:
+            assert [batch.traits(number) for number in range(2)] == [TRAITS, TRAITS]
+
+
+def test_traits_of_an_earlier_program_are_sealed_behind_a_redirect(spec: ObjectSpec) -> None:
+    with line() as pairs, ExitStack() as exit_stack:
+        receiver = pairs.attach("v3", metadata=SEALED)
+        with pairs.inside("v0"):
+            first = XskProgram(
+                "v0",
+                spec=spec,
+                name="traits_leaving",
+                map="mine",
+                constants={"out_ifindex": pairs.ifindex("v2")},
+            )
+        exit_stack.callback(first.close)
+        pairs.sender().send([packet(number) for number in (0, 1, 2)])
+        with receiver.receive(timeout_s=5) as batch:
+            assert [batch.traits(number) for number in range(3)] == [TRAITS, {}, TRAITS]
+
+
+def test_metadata_that_is_no_traits_is_refused_as_such(spec: ObjectSpec) -> None:
+    with line() as pairs, ExitStack() as exit_stack:
+        receiver = pairs.open("v0", metadata=8)
+        behind(pairs, exit_stack, receiver, spec, "fixed")
+        pairs.sender().send([packet(0)])
+        with receiver.receive(timeout_s=5) as batch, pytest.raises(TraitsError, match="8 bytes"):
+            batch.traits(0)
 
 
 def test_metadata_is_not_guessed() -> None:

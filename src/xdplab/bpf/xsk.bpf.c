@@ -3,9 +3,12 @@
  * Redirects every packet to the AF_XDP socket of its queue, and passes those of queues without one.
  * A driver that has no multi-buffer XDP refuses programs that take frags: there is one of each.
  */
-#include "xsk.bpf.h"
+#include "xdplab.bpf.h"
+#include "seal.bpf.h"
 
 char _license[] SEC("license") = "GPL";
+
+static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void *)51;
 
 struct {
 	int (*type)[BPF_MAP_TYPE_XSKMAP];

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from xdplab import traits
 from xdplab.errors import UsageError
 from xdplab.net.xsk.abi import XDP_PKT_CONTD, Descriptors
 from xdplab.net.xsk.closing import Closing
@@ -151,6 +152,14 @@ class Batch(Closing):
         end = start - SEAL_BYTES
         length = sealed_length(int(data[end:start].view(np.uint32)[0]))
         return None if length is None else data[end - length : end]
+
+    def traits(self, number: int) -> dict[int, bytes]:
+        """The values that programs set by traits.bpf.h, by key; {} where there is no metadata.
+
+        TraitsError where its metadata is something else, UsageError as `metadata`.
+        """
+        found = self.metadata(number)
+        return {} if found is None or not len(found) else traits.decode(found.tobytes())
 
     def release(self) -> None:
         """Give the frames back, to be received into again. Once is enough; `with` does it."""

@@ -20,7 +20,7 @@ Metadata = int | Literal["sealed"] | None
 
 SEAL_BYTES = 4
 SEAL_MAGIC = 0x5844
-"""As in bpf/xsk.bpf.h."""
+"""As in bpf/seal.bpf.h."""
 
 _MAXIMUM_BYTES = 252
 """bpf_xdp_adjust_meta's limit: less than 256, in words (xdp_metalen_invalid in net/xdp.h)."""

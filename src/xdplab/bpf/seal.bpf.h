@@ -2,36 +2,34 @@
 /*
  * For XDP programs whose packets go to an AF_XDP socket of xdplab with metadata="sealed": the
  * kernel copies metadata before the packet, but does not tell user space how long it is. A seal of
- * four bytes, between the metadata and the packet, does.
+ * four bytes, between the metadata and the packet, does. Include it behind <linux/bpf.h> or
+ * vmlinux.h; docs/af-xdp.md has an example.
  */
-#ifndef XDPLAB_XSK_BPF_H
-#define XDPLAB_XSK_BPF_H
-
-#include "xdplab.bpf.h"
-
-static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void *)51;
-static long (*const bpf_xdp_adjust_meta)(struct xdp_md *xdp, int delta) = (void *)54;
+#ifndef XDPLAB_SEAL_BPF_H
+#define XDPLAB_SEAL_BPF_H
 
 #define SEAL_MAGIC 0x5844
 
-struct xsk_seal {
+struct metadata_seal {
 	__u16 length_bytes;
 	__u16 magic;
 };
 
 /* Words of metadata that XDP allows: less than 256 bytes. */
-#define METADATA_WORDS 63
+#define SEAL_METADATA_WORDS 63
 
 /*
  * Put the seal before the packet and move what metadata there is down by its size. Returns 0, or
  * the kernel's refusal: no room, or a driver without metadata; then nothing has changed. Pointers
  * into the packet are to be read from ctx again.
  */
-static __always_inline int seal_metadata(struct xdp_md *ctx)
+static inline __attribute__((always_inline)) int seal_metadata(struct xdp_md *ctx)
 {
+	/* Not by the helper's own name, which the includer may have declared in a way of its own. */
+	long (*const adjust_meta)(struct xdp_md *ctx, int delta) = (void *)54;
 	__u32 length = ctx->data - ctx->data_meta;
-	int error = bpf_xdp_adjust_meta(ctx, -(int)sizeof(struct xsk_seal));
-	struct xsk_seal *seal;
+	int error = adjust_meta(ctx, -(int)sizeof(struct metadata_seal));
+	struct metadata_seal *seal;
 	__u32 *word;
 	void *data;
 
@@ -39,7 +37,7 @@ static __always_inline int seal_metadata(struct xdp_md *ctx)
 		return error;
 	word = (void *)(long)ctx->data_meta;
 	data = (void *)(long)ctx->data;
-	for (int turn = 0; turn < METADATA_WORDS; turn++) {
+	for (int turn = 0; turn < SEAL_METADATA_WORDS; turn++) {
 		if ((void *)(word + 2) > data)
 			break;
 		word[0] = word[1];
