@@ -10,6 +10,11 @@ import pytest
 from tests.net.sockets import all_of, line, packet
 from xdplab.errors import UsageError
 from xdplab.net import Tally, Umem, Xsk, drop_loop, send_back_loop
+from xdplab.net.generators.base import Factory, Outlet, Sender
+from xdplab.net.generators.programs import FramesGenerator, SkbGenerator
+from xdplab.net.generators.ring import RingGenerator
+from xdplab.net.topology import Topology
+from xdplab.packets.traffic import Flows, Span
 
 pytestmark = pytest.mark.needs_kernel
 
@@ -96,6 +101,17 @@ def test_what_nobody_takes_is_counted() -> None:
         assert len(receiver.receive()) == 64
         assert receiver.statistics().rx_ring_full == 136
         assert receiver.statistics().as_dict()["rx_ring_full"] == 136
+
+
+@pytest.mark.parametrize("frags", [False, True])
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_of_nothing_takes_nothing(frags: bool, limit: int) -> None:
+    with line() as pairs:
+        receiver = pairs.attach("v0", frags=frags)
+        pairs.sender(frags=frags).send([packet(0)])
+        assert receiver.wait(5)
+        assert not len(receiver.receive(limit))
+        assert all_of(receiver, 1) == [packet(0)]
 
 
 def test_nothing_comes_where_nothing_is_sent() -> None:
@@ -206,6 +222,29 @@ def test_what_the_tx_ring_has_no_room_for_stays_in_the_batch() -> None:
         incoming.close()
 
 
+def test_frames_are_written_in_place_and_submitted_by_hand() -> None:
+    with line() as pairs:
+        receiver = pairs.attach("v0")
+        sender = pairs.sender(tx_ring=16)
+        descriptors = sender.frames(20)
+        for number, at in enumerate(descriptors["addr"].tolist()):
+            sender.umem.data[at : at + 64] = np.frombuffer(packet(number), np.uint8)
+        descriptors["len"] = 64
+        with pytest.raises(UsageError, match="20 descriptors .* room for 16"):
+            sender.submit(descriptors)
+        sender.submit(descriptors[:16])
+        sender.kick()
+        assert all_of(receiver, 16) == [packet(number) for number in range(16)]
+
+
+def test_a_umem_without_a_frame_to_send_says_so() -> None:
+    with line() as pairs, Umem(128) as umem:
+        xsk = pairs.attach("v0", umem=umem, rx_ring=64, tx_ring=64)
+        with pytest.raises(UsageError, match="128 frames none is free"):
+            xsk.send([packet(0)])
+        xsk.close()
+
+
 def test_only_sockets_on_one_umem_pass_packets_on() -> None:
     with line() as pairs:
         receiver = pairs.attach("v0")
@@ -232,6 +271,26 @@ def test_the_drop_loop_counts_every_packet_and_byte() -> None:
             drop_loop(receiver, tally, packets=2000, seconds=30)
         assert (tally.packets, tally.bytes) == (100_000, 8_000_000)
         assert receiver.statistics().lost == 0
+
+
+@pytest.mark.parametrize("generator", [FramesGenerator, SkbGenerator, RingGenerator])
+def test_no_packet_of_a_run_is_unaccounted_for(generator: Factory) -> None:
+    packets = 200_000
+    with Topology() as topology:
+        outlet = Outlet("v1", topology.ports["v1"].ifindex, topology.namespace_fd("v1"))
+        flow = Flows(Span(0xC0000201), Span(0xC6120001), destination_mac=topology.ports["v0"].mac)
+        with topology.inside("v0"):
+            receiver = Xsk.attach("v0", rx_ring=8192)
+        tally = Tally()
+        with receiver, generator(outlet, flow) as source:
+            with Sender(source, outlet, packets=packets) as sender:
+                drop_loop(receiver, tally, stop=lambda: sender.is_done, seconds=60)
+                assert sender.wait(60)
+            drop_loop(receiver, tally, seconds=0.2)
+            sent = source.sent()
+            assert sent.generated == packets
+            assert sent.accepted == tally.packets + receiver.statistics().lost
+            assert tally.bytes == 64 * tally.packets
 
 
 def test_the_drop_loop_counts_packets_of_several_frames_once() -> None:

@@ -149,10 +149,12 @@ class Xsk(BoundSocket):
             self.wait(timeout_s)
             count = rx.available()
         if limit is not None and count > limit:
-            count = self._descriptors_of(limit, count) if self.frags else limit
+            count = self._descriptors_of(limit, count) if self.frags else max(0, limit)
         return Batch(self, rx.take(count))
 
     def _descriptors_of(self, packets: int, available: int) -> int:
+        if packets <= 0:
+            return 0
         options = self.rx.peek(available)["options"]
         ends = np.flatnonzero((options & XDP_PKT_CONTD) == 0)
         return int(ends[packets - 1]) + 1 if packets <= len(ends) else available
@@ -200,10 +202,19 @@ class Xsk(BoundSocket):
             sent += taken
             self.kick()
             if not self.reclaim() and not taken:
+                self._check_frames()
                 if time.monotonic() > until:
                     break
                 time.sleep(_PAUSE_S)
         return sent
+
+    def _check_frames(self) -> None:
+        if not self.umem.free and not self._sending:
+            raise UsageError(
+                f"sending on {self.interface} failed: of the umem's {self.umem.frames} frames none "
+                "is free, all wait to be received into. Give it twice the entries of all rx and "
+                "tx rings on it"
+            )
 
     def _check_packet(self, length_bytes: int) -> None:
         most = self.umem.frame_bytes * (_MAXIMUM_FRAMES if self.frags else 1)
@@ -256,10 +267,16 @@ class Xsk(BoundSocket):
         return descriptors
 
     def submit(self, descriptors: Descriptors) -> None:
-        """Put descriptors into the tx ring, at most `tx.free`; `kick` has them sent.
+        """Put descriptors into the tx ring; `kick` has them sent.
 
-        Their frames are the kernel's until `reclaim` finds them sent.
+        Their frames are the kernel's until `reclaim` finds them sent. UsageError where there are
+        more than `tx.free`.
         """
+        if len(descriptors) > self.tx.free:
+            raise UsageError(
+                f"submitting {len(descriptors)} descriptors on {self.interface} failed: the tx "
+                f"ring has room for {self.tx.free}. Kick and reclaim, or submit fewer"
+            )
         self.tx.put(descriptors)
         self._sending += len(descriptors)
 
