@@ -207,7 +207,7 @@ def test_the_clock_is_one_that_a_core_can_have() -> None:
     assert 0.3 < ghz < 10
 
 
-def test_a_program_that_loads_slowly_takes_the_place_that_it_gets(
+def test_a_program_whose_loop_is_in_a_function_takes_the_place_that_it_gets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loads = []
@@ -218,8 +218,8 @@ def test_a_program_that_loads_slowly_takes_the_place_that_it_gets(
 
     load = RelocatedProgram.load
     monkeypatch.setattr(RelocatedProgram, "load", counted)
-    monkeypatch.setattr("xdplab.engines.kernel._SEARCH_S", -1.0)
-    with KernelEngine().open([subject("loop_empty")], Method.OPERATION) as session:
+    one = replace(subject("loop_call"), loop_in_function=True)
+    with KernelEngine().open([one], Method.OPERATION) as session:
         for number in range(20):
-            session.place(["loop_empty"])
+            session.place([one.key])
             assert len(loads) == number + 1

@@ -18,7 +18,8 @@
  * behind the last value is free, and its bytes mean nothing.
  *
  * What is inlined is made for keys and lengths that the compiler knows; it moves up to 16 values.
- * Whatever is rarer goes to a function, which the verifier looks at once.
+ * Whatever is rarer goes to a function, which the verifier looks at once. All of it is one file,
+ * long as that is, so that it can be copied.
  */
 #ifndef XDPLAB_TRAITS_BPF_H
 #define XDPLAB_TRAITS_BPF_H
@@ -274,11 +275,15 @@ TRAITS_FUNCTION int traits_del_any(struct xdp_md *ctx, __u64 key)
  * Inlined moves are of a constant number of words, as many as the values if all have eight bytes,
  * rounded up: beyond the last value they move free bytes, which costs less than counting exactly.
  */
+/* Keeps what ends alike apart: the compiler would join it, with variables for the offsets. */
+#define TRAITS_APART(number) __asm__ volatile("" : : "i"(number))
+
 TRAITS_INLINE void traits_move_up(char *at, const __u64 by, const int words)
 {
 #pragma clang loop unroll(full)
 	for (int word = words - 1; word >= 0; word--)
 		TRAITS_U64(at + 8 * word + by) = TRAITS_U64(at + 8 * word);
+	TRAITS_APART(words);
 }
 
 TRAITS_INLINE void traits_move_down(char *at, const char *from, const int words)
@@ -286,6 +291,7 @@ TRAITS_INLINE void traits_move_down(char *at, const char *from, const int words)
 #pragma clang loop unroll(full)
 	for (int word = 0; word < words; word++)
 		TRAITS_U64(at + 8 * word) = TRAITS_U64(from + 8 * word);
+	TRAITS_APART(words);
 }
 
 /* Sets a value of a length that the compiler knows. */

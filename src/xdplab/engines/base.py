@@ -49,6 +49,8 @@ class Subject:
     `action` is what the program must return: anything else and it did not do its work.
     `datapath` are variants of what lies around the program, for engines that have them.
     `requires` are features that a native function needs of the processor, by LLVM's names.
+    `loop_in_function`: the loop of operations is in a function that the program calls, so that
+    the program's own place decides nothing and is not worth a search.
     """
 
     key: str
@@ -61,6 +63,7 @@ class Subject:
     instance: int = 0
     datapath: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
+    loop_in_function: bool = False
 
     @property
     def bpf_object(self) -> ObjectSpec:

@@ -17,7 +17,6 @@ import os
 import platform
 import random
 import resource
-import time
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -40,10 +39,6 @@ _CLASSES = range(8, 64, 4)
 _TRIES = 12
 """Loads that may be spent on one program to reach a class. What does not fit now is kept for
 a trial that it fits, so that in the long run a trial takes about one load."""
-
-_SEARCH_S = 0.05
-"""Time after which a program takes the place that it has got: where the verifier takes long, more
-loads at any place tell more than few at a chosen one."""
 
 _LOADS_THAT_TELL = 40
 """Loads without a class after which it counts as out of a program's reach. Were it one of 14
@@ -109,27 +104,32 @@ class _Loads:
         self.current: dict[LoadKey, tuple[int, int]] = {}
 
     def place(
-        self, programs: Mapping[LoadKey, RelocatedProgram], wanted: Sequence[LoadKey]
+        self,
+        programs: Mapping[LoadKey, RelocatedProgram],
+        wanted: Sequence[LoadKey],
+        anywhere: frozenset[LoadKey],
     ) -> None:
         """Give each wanted program a load that it has not had, of one class where possible.
 
         The class is drawn evenly, since no program may choose where it will live: a class
         chosen for being quiet, or for being reached by all, would make the figure its own.
+        Those of `anywhere` take the first place that they get.
         """
         self.retire()
         goal = self._goals.choice(_CLASSES)
         for key in wanted:
-            self.current[key] = self._take(key, programs[key], goal)
+            program = programs[key]
+            self.current[key] = (
+                self._load(key, program) if key in anywhere else self._take(key, program, goal)
+            )
 
     def _take(self, key: LoadKey, program: RelocatedProgram, goal: int) -> tuple[int, int]:
         stock = self._stock[key]
         if stock[goal]:
             return stock[goal].pop(), goal
-        until = time.monotonic() + _SEARCH_S
         for _ in range(_TRIES):
             fd, found = self._load(key, program)
-            fits = found == goal or self._is_out_of_reach(key, goal)
-            if fits or time.monotonic() > until:
+            if found == goal or self._is_out_of_reach(key, goal):
                 return fd, found
             if len(stock[found]) < _STOCK:
                 stock[found].append(fd)
@@ -180,6 +180,8 @@ class KernelSession:
 
     def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int) -> None:
         self._subjects = {subject.key: subject for subject in subjects}
+        # The kernel places functions each on its own, and tells only afterwards where.
+        self._anywhere = frozenset(s.load_key for s in subjects if s.loop_in_function)
         self._method = method
         self._exit = contextlib.ExitStack()
         self._objects: dict[str, LoadedObject] = {}
@@ -251,7 +253,7 @@ class KernelSession:
     def place(self, keys: Sequence[str]) -> None:
         wanted = list(dict.fromkeys(self._subjects[key].load_key for key in keys))
         try:
-            self._loads.place(self._programs, wanted)
+            self._loads.place(self._programs, wanted, self._anywhere)
             if self._method is Method.PACKET:
                 self._attach(wanted)
         except OSError as error:
