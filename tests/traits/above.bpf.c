@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* XDP sets a trait and passes the packet up, where a tc program reads it. */
+/* XDP sets a trait and passes the packet up, where a tc program reads it, or to an AF_XDP socket. */
 #include "xdplab.bpf.h"
 #include "traits.bpf.h"
 
@@ -32,4 +32,23 @@ int read_above(struct __sk_buff *skb)
 	else
 		__sync_fetch_and_add(&missed, 1);
 	return 0;
+}
+
+struct {
+	int (*type)[BPF_MAP_TYPE_XSKMAP];
+	int (*key_size)[4];
+	int (*value_size)[4];
+	int (*max_entries)[1];
+} sockets SEC(".maps");
+
+static long (*const bpf_redirect_map)(void *map, __u64 key, __u64 flags) = (void *)51;
+
+SEC("xdp")
+int to_socket_with_trait(struct xdp_md *ctx)
+{
+	__u64 value = VALUE;
+
+	if (traits_init(ctx, 64) || traits_set(ctx, KEY, &value, sizeof(value), 0))
+		return XDP_ABORTED;
+	return bpf_redirect_map(&sockets, 0, XDP_DROP);
 }

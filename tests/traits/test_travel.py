@@ -1,4 +1,4 @@
-"""Traits travel: over XDP_REDIRECT on veth, and up the stack to tc."""
+"""Traits travel: over XDP_REDIRECT on veth, up the stack to tc, and to AF_XDP sockets."""
 
 from __future__ import annotations
 
@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.live.pairs import Place, join, places
+from tests.net.sockets import line, packet
 from xdplab import traits
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject
 from xdplab.kernel.testrun import TestRun
+from xdplab.net import XskProgram
 from xdplab.packets.frame import udp_frame
 from xdplab.program import ObjectSpec, compile_object, compiler_version, read_object
 from xdplab.program.shipped import shipped_object
@@ -104,3 +106,21 @@ def test_up_with_pass(pair: tuple[Place, Place], mode: int) -> None:
                 sender.send(udp_frame("ipv4", 64).data)
         wait_for(lambda: reader.read("found"), FRAMES)
         assert (reader.read("found"), reader.read("missed")) == (FRAMES, 0)
+
+
+def test_to_a_socket() -> None:
+    spec = compiled("above")
+    with line() as pairs, ExitStack() as stack:
+        receiver = pairs.open("v0", metadata=64)
+        with pairs.inside("v0"):
+            program = XskProgram("v0", spec=spec, name="to_socket_with_trait", map="sockets")
+        stack.callback(program.close)
+        program.add(receiver)
+        pairs.sender().send([packet(number) for number in range(3)])
+        with receiver.receive(timeout_s=5) as batch:
+            assert [bytes(one) for one in batch] == [packet(number) for number in range(3)]
+            for number in range(3):
+                area = batch.metadata(number)
+                assert area is not None
+                value = (0x1122334455667788).to_bytes(8, "little")
+                assert traits.decode(area.tobytes()) == {40: value}
