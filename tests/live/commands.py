@@ -88,11 +88,13 @@ def live(
         process.communicate(timeout=30)
 
 
-def run(place: Place, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run(
+    place: Place, *arguments: str, prefix: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
     """Run `xdplab ARGUMENTS` in a namespace to its end."""
     with place.namespace:
         return subprocess.run(
-            [XDPLAB, *arguments],
+            [*prefix, XDPLAB, *arguments],
             capture_output=True,
             text=True,
             env=environment(),
@@ -109,6 +111,8 @@ def packet_socket(place: Place, interface: str) -> socket.socket:
             opened.bind((interface, ETH_P_ALL))
             # Ours come back to us otherwise: PACKET_IGNORE_OUTGOING of linux/if_packet.h.
             opened.setsockopt(263, 23, 1)
+            # A small packet takes a page of it; SO_RCVBUFFORCE of asm-generic/socket.h.
+            opened.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)
             opened.settimeout(10)
         except BaseException:
             opened.close()

@@ -14,10 +14,11 @@ import click
 from xdplab.cli.arguments import Seconds, WholeNumber
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.errors import NotPossibleError, UsageError
+from xdplab.live.choices import ACCESSES, MODES, Mode
 
 if TYPE_CHECKING:
     from xdplab.live.readings import Reading
-    from xdplab.live.session import Mode, Plan, Session
+    from xdplab.live.session import Plan, Session
     from xdplab.net.interface import Interface
     from xdplab.views.live import View
 
@@ -27,8 +28,8 @@ load_mode_option = click.option(
     "-l",
     "--load-mode",
     "access",
-    type=click.Choice(["dpa", "load-bytes"]),
-    default="dpa",
+    type=click.Choice(ACCESSES),
+    default=ACCESSES[0],
     show_default=True,
     help="How packets are read and written: direct packet access, or bpf_xdp_load_bytes and "
     "bpf_xdp_store_bytes.",
@@ -68,8 +69,8 @@ _COMMON: tuple[Callable[[Any], Any], ...] = (
         "--mode",
         "--xdp-mode",
         "mode",
-        type=click.Choice(["native", "skb"]),
-        default="native",
+        type=click.Choice(MODES),
+        default=MODES[0],
         show_default=True,
         help="Run the program in the driver, or behind it, where every interface can (skb).",
     ),

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
 from xdplab.cli.live import Common, common_options, load_mode_option
-
-if TYPE_CHECKING:
-    from xdplab.live.plans import Access, Operation
-
-_OPERATIONS = ("no-touch", "read-data", "parse-ip", "swap-macs")
+from xdplab.live.choices import OPERATIONS, Access, Operation
 
 
-def _command(name: Literal["drop", "pass", "tx"], default: str, text: str) -> click.Command:
+def _command(name: Literal["drop", "pass", "tx"], default: Operation, text: str) -> click.Command:
     @click.command(name, help=text)
     @click.argument("interface", metavar="IFACE")
     @click.option(
@@ -22,7 +18,7 @@ def _command(name: Literal["drop", "pass", "tx"], default: str, text: str) -> cl
         "--packet-operation",
         "--program-mode",
         "operation",
-        type=click.Choice(_OPERATIONS),
+        type=click.Choice(OPERATIONS),
         default=default,
         show_default=True,
         help="What to do to a packet first. One that is too short for it is XDP_ABORTED.",

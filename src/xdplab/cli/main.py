@@ -24,6 +24,10 @@ _COMMANDS = {
     "drop": "drop an interface's packets and count them",
     "pass": "pass an interface's packets on to the stack and count them",
     "tx": "send an interface's packets back out of it and count them",
+    "redirect": "send an interface's packets out of another one and count them",
+    "redirect-map": "the same by way of a devmap",
+    "redirect-multi": "send packets of each interface out of all others and count them",
+    "redirect-cpu": "hand an interface's packets to other CPUs and count them",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`."""
@@ -32,6 +36,10 @@ _PLACES = {
     "drop": "live_basic:drop",
     "pass": "live_basic:pass_",
     "tx": "live_basic:tx",
+    "redirect": "live_redirect:redirect",
+    "redirect-map": "live_redirect:redirect_map",
+    "redirect-multi": "live_redirect:redirect_multi",
+    "redirect-cpu": "live_redirect:redirect_cpu",
 }
 """Where a command is that is not `command` in the module xdplab.cli.NAME."""
 

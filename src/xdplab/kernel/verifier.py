@@ -11,7 +11,7 @@ from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError, Ve
 
 # Lines of a log that give state or statistics, never the reason.
 _NOISE = re.compile(
-    r"^(processed \d+ insns|verification time|stack depth|func#|\d+: |;|R\d|from \d+ to |"
+    r"^(processed \d+ insns|verification time|stack depth|func#|\d+: |;|R\d+(_w)?=|from \d+ to |"
     r"last_idx|regs=|mark_precise|Validating|-- |BEGIN PROG|END PROG|max_states|$)"
 )
 _MISSING = (
@@ -43,6 +43,11 @@ def refusal(tried: str, number: int, log: str) -> KernelError | NotPossibleError
         return NotPossibleError(
             f"{tried} was refused (EPERM): loading BPF programs takes CAP_BPF and CAP_NET_ADMIN. "
             "Run as root"
+        )
+    if "!root" in summary:
+        return NotPossibleError(
+            f"{tried} was refused: beside CAP_BPF and CAP_NET_ADMIN it takes CAP_PERFMON, without "
+            f"which the verifier guards against speculation ({summary}). Run as root"
         )
     return VerifierError(tried, number, summary, log, _keep(log))
 

@@ -11,22 +11,20 @@ import ctypes
 import errno
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Literal
 
 from xdplab.errors import KernelError, NotPossibleError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject
+from xdplab.live.choices import Mode
 from xdplab.live.readings import ACTIONS, Counts, Reading
 from xdplab.live.traces import Traces
 from xdplab.net.ethtool import DriverCounters
 from xdplab.net.interface import Interface, refuse_second_program, why_peer_drops
 from xdplab.program.shipped import shipped_object
 
-Mode = Literal["native", "skb"]
-MODES: Sequence[Mode] = ("native", "skb")
 _FLAGS: Mapping[Mode, int] = {
     "native": bpf.XDP_FLAGS_DRV_MODE,
     "skb": bpf.XDP_FLAGS_SKB_MODE,
@@ -35,9 +33,16 @@ _FLAGS: Mapping[Mode, int] = {
 # As in live.bpf.h: words from one CPU's or queue's counters to the next, a line of cache.
 _STRIDE = 8
 
+# Queued packets have arrived when nothing was counted for so long, or at the latest then.
+_LULL_S = 0.02
+_SETTLE_S = 1.0
+
 _IN_THE_WAY = frozenset({errno.EBUSY, errno.EEXIST})
 # Errors that another program would end with, too; others depend on the driver and its MTU.
 _FINAL = _IN_THE_WAY | {errno.EPERM, errno.ENODEV}
+
+
+_NATIVE_EVENTS = frozenset({"xdp_devmap_xmit", "xdp_bulk_tx"})
 
 
 class _Refused(Exception):
@@ -148,7 +153,9 @@ class Session:
         self._queues = _words(loaded, "queues", _STRIDE * queues)
         # Before the first packet, since what becomes of it is counted, too.
         map_id = bpf.map_id(loaded.maps[plan.cpumap]) if plan.cpumap else 0
-        self._traces = Traces(plan.events, [one.ifindex for one in plan.interfaces], map_id)
+        self._traces = Traces(
+            _events(plan, self.mode), [one.ifindex for one in plan.interfaces], map_id
+        )
         parts.callback(self._traces.close)
         parts.callback(self._close_links)
         self._start_ns = time.monotonic_ns()
@@ -165,6 +172,11 @@ class Session:
         """Events that cannot be counted here, with their reasons."""
         return self._traces.missing
 
+    @property
+    def counted(self) -> list[str]:
+        """Events that are counted."""
+        return [name for name in _events(self.plan, self.mode) if name not in self.missing]
+
     def read(self) -> Reading:
         """What was counted since the program was attached. Costs the packets nothing."""
         return self._reading(self._read_drivers())
@@ -173,6 +185,7 @@ class Session:
         """Take the program off and return what it counted in all, to the last packet."""
         before = self._read_drivers()
         self._close_links()
+        self._settle()
         after = self._read_drivers()
         # Some drivers begin anew when their rings are made again without XDP.
         kept = {
@@ -182,6 +195,18 @@ class Session:
             for name, counters in before.items()
         }
         return self._reading(kept)
+
+    def _settle(self) -> None:
+        """Wait for packets that are on their way to another CPU, while there are any."""
+        if self.plan.cpumap is None:
+            return
+        until = time.monotonic() + _SETTLE_S
+        before = None
+        while (
+            before != (now := (self._traces.read(), self._behind[:])) and time.monotonic() < until
+        ):
+            before = now
+            time.sleep(_LULL_S)
 
     def _reading(self, drivers: Mapping[str, Mapping[str, int]]) -> Reading:
         return Reading(
@@ -230,6 +255,11 @@ class Session:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _events(plan: Plan, mode: Mode) -> list[str]:
+    # Generic mode sends without a devmap's bulks, so that their tracepoint would always say 0.
+    return [name for name in plan.events if mode == "native" or name not in _NATIVE_EVENTS]
 
 
 def _doubts(plan: Plan, mode: Mode) -> list[str]:

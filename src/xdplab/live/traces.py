@@ -44,6 +44,9 @@ def _action(number: int) -> str:
 
 
 def _error(number: int) -> str:
+    # Python has the other name of the same number, which nobody looks for here.
+    if number == errno.EOPNOTSUPP:
+        return "EOPNOTSUPP"
     return errno.errorcode.get(number, f"errno {number}")
 
 

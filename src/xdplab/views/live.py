@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Protocol
 
 from xdplab import __version__
@@ -15,8 +15,12 @@ from xdplab.views.format import duration, one_line
 SCHEMA = 1
 """Of the JSON lines; raised when a reader of an older one would misread them."""
 
-_SENT = ("xdp_devmap_xmit", "sent")
-_REDIRECTED = ("xdp_redirect", "redirected")
+_COLUMNS: Sequence[tuple[EventKey, str]] = (
+    (("xdp_redirect", "redirected"), "redir/s"),
+    (("xdp_cpumap_kthread", "processed"), "kthread/s"),
+    (("xdp_devmap_xmit", "sent"), "xmit/s"),
+)
+"""Rates of a line that not every command has."""
 _ENDINGS = {
     Why.DURATION: "its time was over",
     Why.PACKETS: "its packets had come",
@@ -70,9 +74,9 @@ class Lines:
             return f"{packets / part.seconds if part.seconds > 0 else 0:13,.0f}"
 
         yield f"{rate(part.packets)} rx/s"
-        plan, missing = self._session.plan, self._session.missing
-        for (event, what), unit in ((_REDIRECTED, "redir/s"), (_SENT, "xmit/s")):
-            if event in plan.events and event not in missing:
+        session = self._session
+        for (event, what), unit in _COLUMNS:
+            if event in session.counted:
                 yield f"{rate(part.event(event, what))} {unit}"
         yield f"{rate(sum(part.losses().values()))} err,drop/s"
 
