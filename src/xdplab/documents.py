@@ -60,6 +60,10 @@ class _Fields:
             raise _damaged(self.place(name), value, "an object")
         return dict(value)
 
+    def mapping_of_wholes(self, name: str) -> dict[str, int]:
+        place = self.place(name)
+        return {key: _whole(value, f"{place}.{key}") for key, value in self.mapping(name).items()}
+
     def place(self, name: str) -> str:
         return f"{self._where}.{name}" if self._where else name
 
@@ -174,4 +178,6 @@ def _trial(trial: _Fields) -> Trial:
         interrupted=trial.whole("interrupted"),
         duration_ns=trial.whole("duration_ns") if trial.get("duration_ns") is not None else None,
         clock_ghz=trial.number("clock_ghz") if trial.has("clock_ghz") else None,
+        # Documents of before live paths have none.
+        counts=trial.mapping_of_wholes("counts") if trial.has("counts") else {},
     )

@@ -23,7 +23,7 @@ from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS, Estimate, Result, Trial
 from xdplab.stats import estimates, quads
 from xdplab.suites.base import CHOSEN_PREFIX, TWIN, Group, Measure, Plan, Suite, Values
 
-_QUADS = {Method.OPERATION: 12, Method.PACKET: 8}
+_QUADS = {Method.OPERATION: 12, Method.PACKET: 8, Method.LIVE: 3}
 """Quads a trial. More would sharpen a trial; another load tells more than another quad."""
 
 _FULL_ROUNDS = 12
@@ -263,7 +263,7 @@ def _take_trial(session: Session, method: Method, record: _Record, stop: Stop) -
     baseline, again, of_baseline = variant, variant, placement
     if measure.against is not None:
         baseline, of_baseline = session.timer(measure.against), session.placement(measure.against)
-    elif method is Method.PACKET:
+    elif method is not Method.OPERATION:
         # Gross: once the work against twice the work, so that entering the kernel falls out.
         again = session.timer(measure.subject, doubled=True)
     timed_against_nothing = measure.against is None and method is Method.OPERATION
@@ -288,6 +288,7 @@ def _take_trial(session: Session, method: Method, record: _Record, stop: Stop) -
                 + (baseline.interrupted if baseline is not again else 0),
                 duration_ns=again.duration_ns,
                 clock_ghz=session.clock_ghz(),
+                counts=dict(again.counts),
             ),
             again.operations_per_call,
         )

@@ -19,6 +19,9 @@ _CLOCK_TOLERANCE = 0.03
 
 _READINGS = 20
 
+_CPU_SHARE = 0.9
+"""Of the time that a live path took, how much its generator's thread must have run."""
+
 
 def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> list[Warning]:
     """Warnings on the results of one group. `doubles` are pairs of variants of which the second
@@ -28,6 +31,8 @@ def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> li
         *_clock_moved(results),
         *_gross_not_linear(results),
         *_doubled(results, doubles),
+        *_off_cpu(results),
+        *_lost(results),
     ]
 
 
@@ -72,7 +77,7 @@ def _gross_not_linear(results: Sequence[Result]) -> list[Warning]:
     """Gross figures of packets: the trial's variant did the baseline's work twice."""
     ratios = {}
     for result in results:
-        gross = result.metric == "gross_ns" and result.method == "packet"
+        gross = result.metric == "gross_ns" and result.method in {"packet", "live"}
         if gross and result.verdict != TOO_FEW_LOADS and result.trials:
             ratio = statistics.median(quads.doubling_ratio(trial) for trial in result.trials)
             if abs(ratio / 2 - 1) > _DOUBLING_TOLERANCE:
@@ -118,6 +123,50 @@ def _doubled(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> l
                 )
             )
     return found
+
+
+def _off_cpu(results: Sequence[Result]) -> list[Warning]:
+    """Gross figures of live paths: the generator's thread has all to do, and should have its CPU.
+
+    Other rows may leave it to threads that take the packets.
+    """
+    shares = {
+        _named(result): result.count("on_cpu_ns") / elapsed_ns
+        for result in results
+        if result.metric == "gross_ns" and (elapsed_ns := result.count("elapsed_ns"))
+    }
+    worst = min(shares, key=lambda name: shares[name], default="")
+    if not worst or shares[worst] >= _CPU_SHARE:
+        return []
+    return [
+        Warning(
+            "off-cpu",
+            f"{results[0].suite}: the generator had its CPU {100 * shares[worst]:.0f} % of the "
+            f"time (worst: {worst}): rates are of what it had",
+            "stop what else runs on that CPU, or run xdplab with the right to real-time priority",
+        )
+    ]
+
+
+def _lost(results: Sequence[Result]) -> list[Warning]:
+    lost = {
+        _named(result): result.count("generated") - result.count("sink")
+        for result in results
+        if result.count("generated") > result.count("sink")
+    }
+    if not lost:
+        return []
+    made = sum(result.count("generated") for result in results)
+    worst = max(lost, key=lambda name: lost[name])
+    return [
+        Warning(
+            "packets-lost",
+            f"{results[0].suite}: {sum(lost.values())} of {made} packets did not arrive at the end "
+            f"of their way, in {len(lost)} rows (most: {worst}): a packet's time is that of those "
+            "that arrived",
+            "have fewer threads on the way (--datapath napi=inline), or stop other work",
+        )
+    ]
 
 
 def _named(result: Result) -> str:

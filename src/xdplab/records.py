@@ -28,7 +28,10 @@ class Trial:
     where unknown. `interrupted` counts calls that a signal cut short; they were made again
     and are not among the samples. `duration_ns` is the kernel's own figure of the variant's
     last call, whole nanoseconds per run, or None where an engine has none. `clock_ghz` is the
-    core's clock right behind the samples, None where it cannot be measured.
+    core's clock right behind the samples, None where it cannot be measured. `counts` are what was
+    counted during the variant's calls, by stable names: of live paths the packets generated, seen
+    at the device and at the sink, those lost by cause (`lost: ...`), and the time of the calls and
+    of the generator on its CPU (`elapsed_ns`, `on_cpu_ns`).
     """
 
     baseline_ns: tuple[int, ...]
@@ -37,6 +40,7 @@ class Trial:
     interrupted: int = 0
     duration_ns: int | None = None
     clock_ghz: float | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
@@ -46,6 +50,7 @@ class Trial:
             "interrupted": self.interrupted,
             "duration_ns": self.duration_ns,
             "clock_ghz": self.clock_ghz,
+            "counts": dict(self.counts),
         }
 
 
@@ -107,6 +112,10 @@ class Result:
     trials: tuple[Trial, ...] = ()
     note: str = ""
     cycles: Estimate | None = None
+
+    def count(self, name: str) -> int:
+        """One of the trials' counts, over all of them; 0 where nothing was counted."""
+        return sum(trial.counts.get(name, 0) for trial in self.trials)
 
     @property
     def kernel_duration_ns(self) -> int | None:

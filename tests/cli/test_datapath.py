@@ -14,6 +14,7 @@ from click.testing import CliRunner
 from tests.cli.command import assert_clean_error, xdplab
 from xdplab.cli.run import command
 from xdplab.documents import document_from_json
+from xdplab.engines import live_ways
 from xdplab.engines.scripted import ScriptedEngine
 from xdplab.engines.user import CHOOSABLE, DATAPATH
 from xdplab.records import Document
@@ -29,9 +30,10 @@ USAGE = 2
         (
             "clear_tail=memset",
             "'clear_tail', which no suite leaves open. There are: "
-            "clear_head (adjust-head), skb_reuse (veth-model)",
+            "clear_head (adjust-head), napi (veth), skb_reuse (veth)",
         ),
         ("clear_head=magic", "clear_head can be none, memset,"),
+        ("napi=sideways", "belongs to veth, which does not run here"),
         ("receive=veth-model", "'receive', which no suite leaves open. There are: clear_head"),
         ("=", "'', which no suite leaves open"),
     ],
@@ -55,9 +57,9 @@ def test_of_each_name_a_run_has_one() -> None:
     ("suites", "choice", "words"),
     [
         (("packet-access",), "clear_head=words", "belongs to adjust-head, which does not run here"),
-        (("adjust-head",), "skb_reuse=off", "belongs to veth-model, which does not run here"),
+        (("adjust-head",), "skb_reuse=off", "belongs to veth, which does not run here"),
         # Even where it says what holds anyway.
-        (("packet-access", "veth-model"), "clear_head=none", "Add adjust-head or leave the option"),
+        (("packet-access", "veth"), "clear_head=none", "Add adjust-head or leave the option"),
     ],
 )
 def test_a_choice_that_no_suite_of_the_run_uses_was_meant_for_another(
@@ -69,11 +71,11 @@ def test_a_choice_that_no_suite_of_the_run_uses_was_meant_for_another(
 def test_help_errors_suites_and_engine_name_the_same() -> None:
     named = {name for suite in find_suites().values() for name in suite.datapath}
     assert named
-    assert named <= set(CHOOSABLE)
+    assert named <= {*CHOOSABLE, *live_ways.CHOOSABLE}
     (option,) = (one for one in command.params if one.name == "datapath")
     assert isinstance(option, click.Option)
     assert option.help is not None
-    for name in DATAPATH:
+    for name in (*DATAPATH, *live_ways.CHOOSABLE):
         assert (name in option.help) == (name in named)
 
 
@@ -82,9 +84,14 @@ def test_the_kernel_engine_alone_has_no_data_path_to_choose() -> None:
     assert_clean_error(result, USAGE, "--datapath", "--engine kernel")
 
 
-def test_the_model_is_refused_where_it_was_asked_for_by_name() -> None:
-    result = xdplab("run", "veth-model", "--engine", "kernel")
-    assert_clean_error(result, USAGE, "veth-model does not run on the kernel engine", "user")
+def test_a_value_of_live_paths_is_looked_at_before_anything_runs() -> None:
+    result = xdplab("run", "veth", "--datapath", "napi=sideways")
+    assert_clean_error(result, USAGE, "napi=sideways", "inline or threaded")
+
+
+def test_a_suite_is_refused_where_it_was_asked_for_by_name_and_cannot_run() -> None:
+    result = xdplab("run", "veth", "--engine", "kernel")
+    assert_clean_error(result, USAGE, "veth does not run on the kernel engine", "live, user")
 
 
 def test_a_choice_is_in_every_result_and_in_the_probe(tmp_path: Path) -> None:
@@ -117,9 +124,9 @@ def test_without_a_choice_nothing_is_said(tmp_path: Path) -> None:
     assert not any(name.startswith("datapath") for row in results for name in row.parameters)
 
 
-def test_the_model_runs_without_a_word_on_the_kernel(tmp_path: Path) -> None:
+def test_the_model_runs_where_the_user_engine_is_asked_for(tmp_path: Path) -> None:
     target = tmp_path / "run.json"
-    result = xdplab("run", "veth-model", "--time", "1", "--json", str(target))
+    result = xdplab("run", "veth", "--engine", "user", "--time", "1", "--json", str(target))
     assert result.returncode == 0, result.stderr
     assert "measuring on the user-space engine" not in result.stderr
     assert "a model of veth's receive path" in result.stdout
@@ -157,11 +164,14 @@ def _document(*arguments: str) -> Document:
 
 
 def test_a_suite_is_measured_where_it_runs_and_nowhere_else(scripted: list[list[str]]) -> None:
-    document = _document("adjust-head", "veth-model")
+    document = _document("adjust-head", "veth")
     pairs = {(row.suite, row.engine) for row in document.results}
-    assert pairs == {("adjust-head", "kernel"), ("adjust-head", "user"), ("veth-model", "user")}
+    assert pairs == {
+        *(("adjust-head", engine) for engine in ("kernel", "user")),
+        *(("veth", engine) for engine in ("live", "user")),
+    }
     assert document.run.complete
-    assert scripted == [["kernel", "user"]]
+    assert scripted == [["kernel", "live", "user"]]
 
 
 def test_without_names_the_kernel_engine_has_its_suites_alone(scripted: list[list[str]]) -> None:
@@ -173,5 +183,5 @@ def test_without_names_the_kernel_engine_has_its_suites_alone(scripted: list[lis
 
 
 def test_the_kernel_is_not_asked_for_where_no_suite_needs_it(scripted: list[list[str]]) -> None:
-    assert _document("veth-model").run.complete
+    assert _document("veth", "--engine", "user").run.complete
     assert scripted == [["user"]]

@@ -14,6 +14,7 @@ import pytest
 
 from tests.suites.measured import defaults, engine, measure
 from xdplab.cli.reference import reference
+from xdplab.engines import live_ways
 from xdplab.engines.user import UserEngine
 from xdplab.suites.base import find_suites
 from xdplab.views.report import ENGINE_TITLES
@@ -84,8 +85,8 @@ def current_tables(monkeypatch: pytest.MonkeyPatch, name: str, title: str) -> li
     made-up figures."""
     suite = find_suites()[name]
     (of_title,) = [one for one, words in ENGINE_TITLES.items() if title.endswith(f", {words}")]
-    datapath = UserEngine.datapath if of_title == "user" else {}
-    on = engine(datapath=datapath, clock_ghz=2.5, name=of_title)
+    datapaths = {"user": UserEngine.datapath, "live": live_ways.DATAPATH}
+    on = engine(datapath=datapaths.get(of_title, {}), clock_ghz=2.5, name=of_title)
     tables = measure(monkeypatch, suite, defaults(suite), on).tables
     return [shown for table in tables for shown in shown_tables(markdown(table))]
 

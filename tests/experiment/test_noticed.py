@@ -5,7 +5,7 @@ That the core's clock moved is in test_clock.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
@@ -202,6 +202,38 @@ def test_too_few_loads_are_counted_with_a_remedy() -> None:
     assert noticed([], ()) == []
 
 
+# --- live paths
+
+
+def _live(variant: str, metric: str = "gross_ns", **counts: int) -> Result:
+    """What a way of packets counted over its calls."""
+    trial = Trial((1000, 1000), (2000, 2000), (8, 8), counts=counts)
+    return replace(
+        _cost(variant, 40.0), metric=metric, method=Method.LIVE.value, trials=(trial, trial)
+    )
+
+
+def test_a_generator_that_shared_its_cpu_is_named() -> None:
+    whole = _live("drop", elapsed_ns=1000, on_cpu_ns=950)
+    shared = _live("slow", elapsed_ns=1000, on_cpu_ns=300)
+    (warning,) = noticed([whole, shared], ())
+    assert warning.code == "off-cpu"
+    assert "30 % of the time (worst: slow)" in warning.message
+    assert noticed([whole], ()) == []
+    # Where other threads have the packets it is their share that is missing.
+    assert noticed([whole, replace(shared, metric="cost_ns")], ()) == []
+
+
+def test_packets_that_did_not_arrive_are_counted() -> None:
+    exact = _live("drop", generated=500, sink=500)
+    lossy = _live("tx", "cost_ns", generated=500, sink=490)
+    (warning,) = noticed([exact, lossy], ())
+    assert warning.code == "packets-lost"
+    assert "20 of 2000 packets did not arrive" in warning.message
+    assert "in 1 rows (most: tx)" in warning.message
+    assert noticed([exact], ()) == []
+
+
 # --- interrupted calls
 
 
@@ -216,6 +248,10 @@ class _InterruptedTimer:
     @property
     def duration_ns(self) -> int | None:
         return self._timer.duration_ns
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        return self._timer.counts
 
     def __call__(self) -> int:
         self.interrupted += 1

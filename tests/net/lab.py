@@ -9,7 +9,8 @@ from typing import Any
 
 from xdplab.kernel.libbpf import LoadedObject
 from xdplab.net.generators.base import Outlet
-from xdplab.net.topology import Hop, Mode, Path, Topology
+from xdplab.net.path import Hop, Path
+from xdplab.net.topology import Mode, Topology
 from xdplab.packets.traffic import Flows, Span
 from xdplab.program.shipped import shipped_object
 

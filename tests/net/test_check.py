@@ -11,7 +11,7 @@ from xdplab.errors import NotPossibleError
 from xdplab.net.check import Trace, trace
 from xdplab.net.generators.programs import FramesGenerator, SkbGenerator
 from xdplab.net.generators.ring import RingGenerator
-from xdplab.net.topology import Path
+from xdplab.net.path import Path
 
 pytestmark = pytest.mark.needs_kernel
 

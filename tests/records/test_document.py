@@ -44,6 +44,7 @@ def _trials(draw: st.DrawFn) -> Trial:
         interrupted=draw(st.integers(0, 5)),
         duration_ns=draw(st.none() | st.integers(0, 2**32 - 1)),
         clock_ghz=draw(st.none() | st.floats(0.1, 10)),
+        counts=draw(st.dictionaries(st.text(max_size=5), st.integers(0, 2**63), max_size=3)),
     )
 
 
@@ -193,7 +194,7 @@ def test_the_keys_of_schema_1() -> None:
     assert set(result["samples"]) == {"operations_per_call", "trials"}
     assert set(result["samples"]["trials"][0]) == {
         *("baseline_ns", "variant_ns", "placement", "interrupted", "duration_ns"),
-        "clock_ghz",
+        *("clock_ghz", "counts"),
     }
 
 

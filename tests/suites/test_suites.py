@@ -110,8 +110,10 @@ _RESULTS = [
 
 def test_results_are_found_by_all_that_tells_them_apart() -> None:
     results = Results(_RESULTS)
-    gross = [results.find("a", {}, metric="gross_ns", method=method) for method in Method]
+    methods = (Method.OPERATION, Method.PACKET)
+    gross = [results.find("a", {}, metric="gross_ns", method=method) for method in methods]
     assert gross == _RESULTS[:2]
+    assert results.find("a", {}, metric="gross_ns", method=Method.LIVE) is None
     assert results.find("a", {"size_bytes": 20}) is _RESULTS[2]
     assert results.find("a", {"size_bytes": 20}, baseline="b") is _RESULTS[3]
     assert results.find("a", {"size_bytes": 6}, baseline="empty") is _RESULTS[4]

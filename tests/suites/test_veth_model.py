@@ -1,4 +1,4 @@
-"""veth-model on the scripted engine: what it plans, and a table that says what it is."""
+"""The model of suite veth on the scripted engine: its plan, and a table that says what it is."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from xdplab.program.shipped import shipped_object
 from xdplab.records import Estimate
 from xdplab.suites.base import TWIN
 from xdplab.suites.table import Figure, Published
+from xdplab.suites.veth import SUITE
 from xdplab.suites.veth_model import (
     NAPI_CACHE,
     PATHS,
     PUBLISHED_PPS,
     SLAB,
-    SUITE,
     rate_change,
 )
 from xdplab.views.text import markdown, org

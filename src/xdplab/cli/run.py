@@ -27,8 +27,8 @@ _TIME_S = 10.0
 _TIME_LEAST_S = 1e-9
 _TIME_LIMIT_S = 86_400.0
 
-ENGINES = ("kernel", "user", "native")
-_SHARE = {"kernel": 1.0, "user": 0.5, "native": 0.5}
+ENGINES = ("kernel", "live", "user", "native")
+_SHARE = {"kernel": 1.0, "live": 1.0, "user": 0.5, "native": 0.5}
 """Part of --time that each engine gets where several measure: user space is quieter."""
 
 
@@ -102,8 +102,8 @@ def _suite_list() -> str:
     "datapath",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A variant of what lies around programs on the user-space engine, where a suite leaves it "
-    f"open: {_datapath_list()}. May be given once for each; results tell of it.",
+    help="A variant of what lies around programs on the user-space engine or on live paths, where "
+    f"a suite leaves it open: {_datapath_list()}. May be given once for each; results tell of it.",
 )
 @_with_suite_options
 def command(
@@ -185,12 +185,12 @@ def _chosen_datapath(
 ) -> dict[str, str]:
     if not words:
         return {}
-    if engine not in {None, "user"}:
+    if engine not in {None, "user", "live"}:
         raise UsageError(
-            "--datapath changes what lies around programs on the user-space engine, and "
-            f"--engine {engine} leaves that out: what it runs is as it is"
+            "--datapath changes what lies around programs on the user-space engine and on live "
+            f"paths, and --engine {engine} leaves that out: what it runs is as it is"
         )
-    from xdplab.engines.user import check_choice
+    from xdplab.engines import live_ways, user
 
     chosen: dict[str, str] = {}
     for word in words:
@@ -214,14 +214,25 @@ def _chosen_datapath(
                 f"{users[0]} or leave the option out"
             )
         chosen[name] = value
-    check_choice(chosen)
+        if name in live_ways.CHOOSABLE:
+            live_ways.check_choice(name, value)
+        else:
+            user.check_choice({name: value})
     return chosen
 
 
 def _with_datapath(engine: Engine, chosen: Mapping[str, str]) -> Engine:
+    """The engine with what of the choice is its own."""
     from xdplab.engines.user import UserEngine
 
-    return UserEngine(chosen) if chosen and isinstance(engine, UserEngine) else engine
+    own = {name: value for name, value in chosen.items() if name in engine.datapath}
+    if not own:
+        return engine
+    if isinstance(engine, UserEngine):
+        return UserEngine(own)
+    from xdplab.engines.live import LiveEngine
+
+    return LiveEngine(own)
 
 
 def _needed(suites: Sequence[Suite], chosen: str | None) -> list[str]:
@@ -239,15 +250,17 @@ def _engines(needed: Sequence[str]) -> list[Engine]:
     from xdplab.engines.user import UserEngine
 
     engines: list[Engine] = []
-    if "kernel" in needed:
+    in_kernel = [name for name in needed if name in {"kernel", "live"}]
+    if in_kernel:
         from xdplab.engines.kernel import KernelEngine
+        from xdplab.engines.live import LiveEngine
         from xdplab.kernel.features import require_kernel_engine
 
         try:
             require_kernel_engine()
-            engines.append(KernelEngine())
+            engines += [KernelEngine() if name == "kernel" else LiveEngine() for name in in_kernel]
         except NotPossibleError as error:
-            if len(needed) == 1:
+            if in_kernel == list(needed):
                 raise
             click.echo(f"xdplab: measuring on the user-space engine, for {error}", err=True)
     if "user" in needed:

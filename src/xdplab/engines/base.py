@@ -28,11 +28,13 @@ class Method(Enum):
 
     OPERATION: the program repeats its operation in a loop, one test run a call, the kernel's
     own duration of that run. PACKET: the program handles one packet, attached to lo of a
-    private namespace, many repeats a call, our clock around the system call.
+    private namespace, many repeats a call, our clock around the system call. LIVE: a generator
+    sends packets down a way of interfaces, many a call, our clock until the last has arrived.
     """
 
     OPERATION = "operation"
     PACKET = "packet"
+    LIVE = "live"
 
 
 LoadKey = tuple[str, str, int]
@@ -100,6 +102,10 @@ class Timer(Protocol):
     @property
     def duration_ns(self) -> int | None:
         """The kernel's own whole nanoseconds per run in the last call, if the engine has them."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """What was counted over all calls so far, by stable names; empty where nothing is."""
 
     def __call__(self) -> int:
         """Time one call: whole nanoseconds for all its operations."""

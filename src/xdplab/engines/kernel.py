@@ -60,6 +60,7 @@ _STOCK = 4
 
 class _Timer:
     __slots__ = ("_pokes", "_repeat", "_run", "_use_duration", "operations_per_call")
+    counts: Mapping[str, int] = {}
 
     def __init__(
         self,

@@ -77,6 +77,7 @@ class _Loaded:
 
 class _Timer:
     interrupted = 0
+    counts: Mapping[str, int] = {}
     duration_ns: int | None = None
 
     def __init__(self, loaded: _Loaded, subject: Subject, memory: _Memory) -> None:

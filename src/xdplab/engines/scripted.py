@@ -15,6 +15,9 @@ from xdplab.engines.base import Method, Outcome, Subject
 Script = Callable[[str, int], int]
 """(subject key, number of the call in this session from 0) -> whole nanoseconds of that call."""
 
+Counts = Callable[[str], Mapping[str, int]]
+"""subject key -> what a timer of it says that it counted."""
+
 Clock = Callable[[], float | None]
 """What the core's clock is said to be whenever it is asked: GHz, or None where it is not known."""
 
@@ -28,6 +31,7 @@ class _Timer:
         self._factor = factor
         self.operations_per_call = operations
         self.duration_ns: int | None = None
+        self.counts = session.counts(key)
 
     def __call__(self) -> int:
         # A doubled call makes twice the runs: what one run takes stays the same.
@@ -51,6 +55,10 @@ class ScriptedSession:
         call = self._calls
         self._calls += 1
         return self._engine.script(key, call)
+
+    def counts(self, key: str) -> Mapping[str, int]:
+        """What a timer of that subject says that it counted."""
+        return self._engine.counts(key)
 
     def place(self, keys: Sequence[str]) -> None:
         programs = {self._subjects[key].load_key for key in keys}
@@ -104,6 +112,7 @@ class ScriptedEngine:
     datapath: Mapping[str, Sequence[str]] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
     clock: Clock = lambda: None
+    counts: Counts = lambda _key: {}
     open_sessions: int = 0
     sessions: list[ScriptedSession] = field(default_factory=list)
 

@@ -80,6 +80,7 @@ def check_choice(chosen: Mapping[str, str]) -> None:
 
 class _Timer:
     interrupted = 0
+    counts: Mapping[str, int] = {}
     duration_ns: int | None = None
 
     def __init__(self, loaded: _Loaded, subject: Subject, packets: int, operations: int) -> None:
@@ -99,6 +100,7 @@ class _ModelTimer:
     """Packets through the veth model: nanoseconds of its polls."""
 
     interrupted = 0
+    counts: Mapping[str, int] = {}
     duration_ns: int | None = None
 
     def __init__(self, loaded: _Loaded, subject: Subject, packets: int, operations: int) -> None:

@@ -306,9 +306,14 @@ class LoadedObject:
             name,
             insns,
             int(lib.bpf_program__type(handle)),
-            int(lib.bpf_program__flags(handle)),
+            # libbpf adds this one when it loads, and does not tell.
+            int(lib.bpf_program__flags(handle)) | self._frags_flag(name),
             self._func_info(self.prog_fd(name), insns),
         )
+
+    def _frags_flag(self, name: str) -> int:
+        has_frags = self.spec.programs[name].section.startswith("xdp.frags")
+        return bpf.PROG_F_XDP_HAS_FRAGS if has_frags else 0
 
     def _func_info(self, fd: int, insns: bytes) -> bpf.FuncInfo | None:
         info = bpf.prog_info(fd)

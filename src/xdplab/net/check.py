@@ -18,9 +18,10 @@ from xdplab.kernel import kernel_btf
 from xdplab.kernel.namespace import LOOPBACK_IFINDEX
 from xdplab.net import events
 from xdplab.net.events import Event, PathEvents, namespace_cookie
-from xdplab.net.topology import Hop, Path, Topology
+from xdplab.net.path import Hop, Path
+from xdplab.net.topology import Topology
 
-_PATIENCE_S = 0.5
+_PATIENCE_S = 0.3
 """How long a packet may take. Inline NAPI takes microseconds, a kernel thread a time slice."""
 
 _LOOK_S = 2e-3
@@ -69,7 +70,7 @@ def trace(
     at_end: Callable[[], int],
     frame_bytes: int,
 ) -> Trace:
-    """Send one packet of `frame_bytes` into the path and follow it.
+    """Send one packet of `frame_bytes` into the path, and where it gets lost another to follow.
 
     `send_one` makes it go out of `path.enters`, called in that interface's namespace; `at_end`
     counts what arrived where the path ends. NotPossibleError, a sentence that names the hop and
@@ -81,8 +82,11 @@ def trace(
             f"a frame of {frame_bytes} bytes does not pass interfaces with an MTU of "
             f"{topology.mtu_bytes} and an Ethernet header of {_ETHERNET_BYTES} bytes",
         )
-    evidence, reached = _send(topology, path, send_one, at_end)
-    steps = []
+    ends_in_stack = path.hops[-1].action == "XDP_PASS"
+    # Watching takes longer than sending; where there is nothing to find out it is left out.
+    if not ends_in_stack and _reaches_end(topology, path, send_one, at_end):
+        return Trace(tuple(map(_step, path.hops)), "")
+    evidence, reached = _watch(topology, path, send_one, at_end)
     sender = path.enters
     for hop in path.hops:
         if not evidence.arrived(hop.interface):
@@ -91,15 +95,13 @@ def trace(
         wrong = _why_not_handled(topology, evidence, hop)
         if wrong:
             raise _lost(path, f"it arrived at {hop.interface}, but {wrong}")
-        onwards = f" out of {hop.leaves}" if hop.leaves else ""
-        steps.append(f"{hop.interface}: {hop.action}{onwards}")
         sender = hop.leaves
     last = path.hops[-1]
     if not reached:
         what = _by_events(topology, evidence, last.interface) or "nothing says why"
         raise _lost(path, f"it left {last.interface} and did not come to the end: {what}")
     reason = ""
-    if last.action == "XDP_PASS":
+    if ends_in_stack:
         reason = _stack_reason(topology, evidence, last.interface)
         if reason == "OTHERHOST":
             raise _lost(
@@ -107,10 +109,26 @@ def trace(
                 f"{last.interface} passed it, and the stack dropped it unread: its destination "
                 f"MAC address is another host's, not {topology.ports[last.interface].mac}",
             )
-    return Trace(tuple(steps), reason)
+    return Trace(tuple(map(_step, path.hops)), reason)
 
 
-def _send(
+def _step(hop: Hop) -> str:
+    return f"{hop.interface}: {hop.action}" + (f" out of {hop.leaves}" if hop.leaves else "")
+
+
+def _reaches_end(
+    topology: Topology, path: Path, send_one: Callable[[], None], at_end: Callable[[], int]
+) -> bool:
+    target = at_end() + 1
+    with topology.inside(path.enters):
+        send_one()
+    until = time.monotonic() + _PATIENCE_S
+    while at_end() < target and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+    return at_end() >= target
+
+
+def _watch(
     topology: Topology, path: Path, send_one: Callable[[], None], at_end: Callable[[], int]
 ) -> tuple[_Evidence, bool]:
     names = list(topology.ports)
@@ -118,15 +136,9 @@ def _send(
         port.namespace: namespace_cookie(topology.namespace_fd(name))
         for name, port in topology.ports.items()
     }
-    target = at_end() + 1
     before = {name: topology.counters(name) for name in names}
     with PathEvents(tuple(cookies.values())) as watched:
-        with topology.inside(path.enters):
-            send_one()
-        until = time.monotonic() + _PATIENCE_S
-        while at_end() < target and time.monotonic() < until:
-            time.sleep(_LOOK_S)
-        reached = at_end() >= target
+        reached = _reaches_end(topology, path, send_one, at_end)
         seen = watched.seen()
     changed = {
         name: {key: value - before[name].get(key, 0) for key, value in after.items()}

@@ -22,6 +22,7 @@ from xdplab.kernel.namespace import NetworkNamespace, entered
 from xdplab.net import ethtool
 from xdplab.net.interface import Interface, find_interface
 from xdplab.net.links import Links, VethEnd, disable_ipv6, thread_napi
+from xdplab.net.path import Path
 
 Mode = Literal["native", "generic"]
 _FLAGS = {"native": bpf.XDP_FLAGS_DRV_MODE, "generic": bpf.XDP_FLAGS_SKB_MODE}
@@ -29,28 +30,6 @@ _FLAGS = {"native": bpf.XDP_FLAGS_DRV_MODE, "generic": bpf.XDP_FLAGS_SKB_MODE}
 OUTSIDE, DUT = "outside", "dut"
 PAIRS = (("v1", "v0"), ("v3", "v2"))
 """Veth pairs: the end outside, the end of the device under test."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hop:
-    """A stop on a packet's way: the interface that it arrives at and what its program returns.
-
-    `action` is the action's name. `leaves` is the interface that it is sent out of, by
-    XDP_TX or XDP_REDIRECT; "" where its way ends, or goes on to something else than an interface.
-    """
-
-    interface: str
-    action: str
-    leaves: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Path:
-    """A packet's whole way: the interface that it is sent out of first, and its hops in order."""
-
-    name: str
-    enters: str
-    hops: Sequence[Hop]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""veth-model: what reusing skb heads is worth on veth's receive path, in a model of that path.
+"""The model of suite veth: what reusing skb heads is worth on veth's receive path.
 
 Published: packets per second of whole paths through a kernel, before and after a change that was
 never merged: a head that the driver allocated itself goes back to the NAPI cache that it came
@@ -16,7 +16,7 @@ from xdplab.packets.frame import udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
 from xdplab.records import RESOLVED, Estimate, Result
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
+from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Values
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 
 SLAB, NAPI_CACHE = "off", "napi-cache"
@@ -44,7 +44,7 @@ _FRAME = udp_frame("ipv4", 64)
 _MODEL = "veth"
 
 
-def _plan(values: Values, engine: Engine) -> Plan:
+def plan(values: Values, engine: Engine) -> Plan:
     spec = shipped_object("veth_model")
     # A run that chooses one has that one's figures, and nothing to compare them with.
     chosen = engine.chosen.get("skb_reuse")
@@ -115,7 +115,7 @@ def rate_change(difference: Estimate, gross: Estimate) -> Estimate | None:
     )
 
 
-def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
+def tables(results: Results, notes: Sequence[str]) -> list[Table]:
     rows = [
         _row(results, path, kind, gross)
         for path in PATHS
@@ -193,14 +193,3 @@ def _reading(results: Results) -> Iterator[str]:
         for path, (before, after, _) in PUBLISHED_PPS.items()
     )
     yield f"The published rates as time, ns a packet that the change saved: {saved}."
-
-
-SUITE = Suite(
-    name="veth-model",
-    title="what reusing skb heads is worth to veth, in a model of its receive path",
-    options=(),
-    plan=_plan,
-    tables=_tables,
-    engines=("user",),
-    datapath=("skb_reuse",),
-)

@@ -15,6 +15,7 @@ from xdplab.views.text import markdown, org
 
 ENGINE_TITLES = {
     "kernel": "in this kernel",
+    "live": "live",
     "user": "on the user-space engine",
     "native": "as native code in this process",
 }

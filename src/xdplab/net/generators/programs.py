@@ -17,6 +17,7 @@ import errno
 import os
 from collections.abc import Mapping
 from types import TracebackType
+from typing import TypeGuard
 
 from xdplab.errors import KernelError, NotPossibleError
 from xdplab.kernel import bpf
@@ -25,7 +26,7 @@ from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
 from xdplab.net.events import namespace_cookie
 from xdplab.net.generators.base import Outlet, Sent
-from xdplab.packets.traffic import UDP, Captured, Flows, Traffic
+from xdplab.packets.traffic import UDP, Captured, Traffic
 from xdplab.program.shipped import shipped_object
 
 MAXIMUM_LIVE_BYTES = 3400
@@ -41,12 +42,22 @@ _HEADER_BYTES = 96
 
 
 class FramesGenerator:
-    """Live XDP frames; see the module. `batch_size` of them go at a time (1 to 256)."""
+    """Live XDP frames; see the module. `batch_size` of them go at a time (1 to 256).
+
+    Without `count_refused` nobody counts what the outlet does not take: for whoever counts at the
+    other end, and to send into several namespaces whose outlets have the same ifindex.
+    """
 
     name = "frames"
     chunk = 1 << 15
 
-    def __init__(self, outlet: Outlet, traffic: Traffic, batch_size: int = _BATCH) -> None:
+    def __init__(
+        self,
+        outlet: Outlet,
+        traffic: Traffic,
+        batch_size: int = _BATCH,
+        count_refused: bool = True,
+    ) -> None:
         if traffic.longest_bytes > MAXIMUM_LIVE_BYTES:
             raise NotPossibleError(
                 f"the generator frames cannot send {traffic.longest_bytes} bytes: live frames "
@@ -54,7 +65,7 @@ class FramesGenerator:
             )
         self._exit = contextlib.ExitStack()
         try:
-            program = "frames" if isinstance(traffic, Flows) else "frames_of_capture"
+            program = "frames_of_capture" if _needs_capture(traffic) else "frames"
             self._object = _load(self._exit, program, outlet, traffic)
             fd = self._object.prog_fd(program)
             namespace = NetworkNamespace()
@@ -63,8 +74,10 @@ class FramesGenerator:
                 link = bpf.link_create_xdp(fd, LOOPBACK_IFINDEX, bpf.XDP_FLAGS_SKB_MODE)
             self._exit.callback(os.close, link)
             self._run = TestRun(fd, traffic.frame(0), batch_size=batch_size)
-            self._refusals = _Refusals(outlet)
-            self._exit.callback(self._refusals.close)
+            self._refusals: _Refusals | None = None
+            if count_refused:
+                self._refusals = _Refusals(outlet)
+                self._exit.callback(self._refusals.close)
             self._generated = self._object.memory_of("generated")
         except BaseException:
             self.close()
@@ -84,12 +97,13 @@ class FramesGenerator:
 
     def sent(self) -> Sent:
         """What the program made, less what the kernel's tracepoints say was not taken."""
-        return Sent(int.from_bytes(self._generated, "little"), self._refusals.count)
+        refused = self._refusals.count if self._refusals else 0
+        return Sent(int.from_bytes(self._generated, "little"), refused)
 
     @property
     def last_error(self) -> int:
         """The errno by which the interface refused frames last; 0 where it took all."""
-        return self._refusals.last_error
+        return self._refusals.last_error if self._refusals else 0
 
     def close(self) -> None:
         self._exit.close()
@@ -120,7 +134,7 @@ class SkbGenerator:
             )
         self._exit = contextlib.ExitStack()
         try:
-            program = "skbs" if isinstance(traffic, Flows) else "skbs_of_capture"
+            program = "skbs_of_capture" if _needs_capture(traffic) else "skbs"
             self._object = _load(self._exit, program, outlet, traffic)
             self._run = TestRun(self._object.prog_fd(program), traffic.frame(0))
             self._burst = self._object.memory_of("burst")
@@ -206,16 +220,21 @@ def _load(
 ) -> LoadedObject:
     constants = {"out_ifindex": outlet.ifindex, **_constants(traffic)}
     sizes = {}
-    if isinstance(traffic, Captured):
+    if _needs_capture(traffic):
         value_bytes = (4 + traffic.longest_bytes + 7) // 8 * 8
         sizes["capture"] = (value_bytes, traffic.count)
     loaded = LoadedObject(shipped_object("generate"), (program,), constants, sizes)
     exit_stack.callback(loaded.close)
-    if isinstance(traffic, Captured):
+    if _needs_capture(traffic):
         for index, frame in enumerate(traffic.frames):
             value = (len(frame).to_bytes(4, "little") + frame).ljust(value_bytes, b"\0")
             bpf.map_update(loaded.maps["capture"], index.to_bytes(4, "little"), value)
     return loaded
+
+
+def _needs_capture(traffic: Traffic) -> TypeGuard[Captured]:
+    """Whether frames differ in more than their flows. A capture of one frame is a flow of one."""
+    return isinstance(traffic, Captured) and traffic.count > 1
 
 
 def _constants(traffic: Traffic) -> Mapping[str, int | bytes]:
@@ -224,14 +243,18 @@ def _constants(traffic: Traffic) -> Mapping[str, int | bytes]:
     def words(*values: int) -> bytes:
         return b"".join(value.to_bytes(4, "little") for value in values)
 
-    if isinstance(traffic, Captured):
+    if _needs_capture(traffic):
         return {"captured_frames": traffic.count, "captured_bytes": traffic.longest_bytes}
-    header = traffic.first_frame[:_HEADER_BYTES]
-    ip_sum, total = traffic.sums
-    return {
+    header = traffic.frame(0)[:_HEADER_BYTES]
+    fixed: dict[str, int | bytes] = {
         "header": header.ljust(_HEADER_BYTES, b"\0"),
         "header_bytes": len(header),
         "header_tail": int.from_bytes(header[-8:], "little"),
+    }
+    if isinstance(traffic, Captured):
+        return fixed
+    ip_sum, total = traffic.sums
+    return fixed | {
         "first": words(*(field.span.first for field in traffic.fields)),
         "count": words(*(field.span.count for field in traffic.fields)),
         "offset": words(*(field.offset for field in traffic.fields)),

@@ -89,10 +89,10 @@ class RingGenerator:
 
     def _prepare(self) -> None:
         traffic = self._traffic
+        first = np.frombuffer(traffic.frame(0), np.uint8)
+        self._data[:, : len(first)] = first
+        self._lengths[:] = len(first)
         if isinstance(traffic, Flows):
-            frame = np.frombuffer(traffic.first_frame, np.uint8)
-            self._data[:, : len(frame)] = frame
-            self._lengths[:] = len(frame)
             return
         self._captured = np.zeros((traffic.count, traffic.longest_bytes), np.uint8)
         self._captured_lengths = np.zeros(traffic.count, np.uint32)
@@ -103,9 +103,10 @@ class RingGenerator:
     def _fill(self, start: int, count: int) -> None:
         """Write packets from the next one on into `count` slots from `start` on."""
         traffic = self._traffic
+        if traffic.count == 1:
+            return
         if isinstance(traffic, Flows):
-            if traffic.count > 1:
-                traffic.write(self._data[start : start + count], self._generated)
+            traffic.write(self._data[start : start + count], self._generated)
             return
         places = (self._generated + np.arange(count)) % traffic.count
         self._data[start : start + count, : traffic.longest_bytes] = self._captured[places]

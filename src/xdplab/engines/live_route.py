@@ -1,0 +1,277 @@
+"""Ways made ready: a subject's program where its packets come by, and who counts them.
+
+Every route has a topology and programs of its own, so that nothing has to be changed to go from
+one to another; only the generators of XDP and skbs are shared, which send wherever their thread is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from xdplab.engines.base import Subject
+from xdplab.engines.live_ways import DEVICE, OBJECT, Way
+from xdplab.errors import KernelError
+from xdplab.kernel import bpf
+from xdplab.kernel.libbpf import LoadedObject
+from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
+from xdplab.kernel.testrun import TestRun
+from xdplab.net import ethtool
+from xdplab.net.check import trace
+from xdplab.net.generators.base import Generator, Outlet
+from xdplab.net.topology import Mode, Topology
+from xdplab.program.shipped import shipped_object
+
+_Memory = ctypes.Array[ctypes.c_char]
+
+_BATCH = 64
+"""Live frames at a time, as the generator `frames` has them."""
+
+_CPU_QUEUE = 16_384
+"""Entries of the map of CPUs' queue, the kernel's limit: it holds a doubled call's packets."""
+
+_LOSSES = {
+    "tx_dropped": "ring full",
+    "tx_xdp_xmit_errors": "not taken by XDP",
+    "rx_xdp_tx_errors": "not sent back",
+    "rx_drops": "dropped by the driver",
+}
+"""veth's counters of lost packets, and what a document calls them."""
+
+
+class Route(Protocol):
+    """A subject made ready: packets can be sent and are counted."""
+
+    @property
+    def outlet(self) -> Outlet:
+        """Where its packets go out: whoever calls `send` is in this one's namespace."""
+
+    def send(self, packets: int) -> None:
+        """Send that many; they may be under way still when it returns."""
+
+    def device(self) -> int:
+        """Packets so far at the device under test."""
+
+    def arrived(self) -> int:
+        """Packets so far at the end of their way."""
+
+    def losses(self) -> Mapping[str, int]:
+        """Packets lost since the last look, by cause and interface."""
+
+    def place(self) -> None:
+        """Load the program anew and put it in its place."""
+
+    @property
+    def placement(self) -> int:
+        """Address modulo 64 of the present load, -1 where it is not known."""
+
+
+class _Placed:
+    """The present load of a subject's program; closes what it replaces."""
+
+    def __init__(self, loaded: LoadedObject, program: str) -> None:
+        self._relocated = loaded.relocated(program)
+        self.fd = self._relocated.load()
+
+    def load(self) -> int:
+        """Load once more; return the fd of before, for whoever has it attached to close."""
+        old, self.fd = self.fd, self._relocated.load()
+        return old
+
+    @property
+    def placement(self) -> int:
+        address = bpf.prog_address(self.fd)
+        return address % 64 if address else -1
+
+    def close(self) -> None:
+        os.close(self.fd)
+
+
+class FramesRoute:
+    """No way at all: a test run hands the program live frames, and it drops them.
+
+    No driver and no ring, but a page pool, and the frames' structures that XDP hands around.
+    Attached to `lo` of a namespace of its own, as a test run wants it.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self._frame = subject.frame.data
+        self._made = 0
+        self._exit = contextlib.ExitStack()
+        try:
+            loaded = LoadedObject(subject.bpf_object, (subject.program,))
+            self._exit.callback(loaded.close)
+            self._placed = _Placed(loaded, subject.program)
+            self._exit.callback(self._placed.close)
+            namespace = NetworkNamespace()
+            self._exit.callback(namespace.close)
+            self.outlet = Outlet("lo", LOOPBACK_IFINDEX, namespace.fd)
+            with namespace:
+                self._link = bpf.link_create_xdp(
+                    self._placed.fd, LOOPBACK_IFINDEX, bpf.XDP_FLAGS_SKB_MODE
+                )
+            self._exit.callback(os.close, self._link)
+            self._run = TestRun(self._placed.fd, self._frame, batch_size=_BATCH)
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, packets: int) -> None:
+        try:
+            self._run(packets)
+        except OSError as error:
+            raise KernelError("running a program on live frames", error.errno or 0) from None
+        self._made += packets
+
+    def device(self) -> int:
+        return self._made
+
+    def arrived(self) -> int:
+        return self._made
+
+    def losses(self) -> Mapping[str, int]:
+        return {}
+
+    def place(self) -> None:
+        old = self._placed.load()
+        bpf.link_update(self._link, self._placed.fd)
+        os.close(old)
+        self._run = TestRun(self._placed.fd, self._frame, batch_size=_BATCH)
+
+    @property
+    def placement(self) -> int:
+        return self._placed.placement
+
+    def close(self) -> None:
+        self._exit.close()
+
+
+class TopologyRoute:
+    """A way through a topology of its own; a packet has been down it when it is made.
+
+    `make_generator` is asked for the generator of frames for that outlet. NotPossibleError, with
+    the hop and the reason, where the packet does not get through.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        way: Way,
+        make_generator: Callable[[Outlet, bytes], Generator],
+        target_cpu: int,
+        threaded: bool,
+    ) -> None:
+        self._exit = contextlib.ExitStack()
+        self._lost: dict[str, int] = {}
+        try:
+            self._topology = self._exit.enter_context(Topology(threaded=threaded))
+            self._attach(subject, way, target_cpu)
+            port = self._topology.ports[way.path.enters]
+            namespace_fd = self._topology.namespace_fd(port.name)
+            self.outlet = Outlet(port.name, port.ifindex, namespace_fd)
+            mac = self._topology.ports[way.to].mac
+            # An Ethernet header begins with the destination.
+            frame = bytes.fromhex(mac.replace(":", "")) + subject.frame.data[6:]
+            self._generator = make_generator(self.outlet, frame)
+            trace(
+                self._topology,
+                way.path,
+                lambda: self._generator.burst(1),
+                self.arrived,
+                len(frame),
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    def _attach(self, subject: Subject, way: Way, target_cpu: int) -> None:
+        self._device: _Memory | None = None
+        self._sink: _Memory | None = None
+        mode: Mode = "generic" if subject.datapath.get("mode") == "generic" else "native"
+        if subject.object.name == OBJECT:
+            loaded = self._hops(subject.program, way, target_cpu)
+            self._device = loaded.memory_of("device_packets")
+            ends_elsewhere = way.programs or way.behind
+            self._sink = loaded.memory_of("sink_packets") if ends_elsewhere else self._device
+            for interface, program in way.programs.items():
+                self._topology.attach(interface, loaded.prog_fd(program))
+        else:
+            loaded = LoadedObject(subject.bpf_object, (subject.program,))
+            self._exit.callback(loaded.close)
+            with self._topology.inside(DEVICE):
+                self._driver = ethtool.DriverCounters(DEVICE)
+        self._placed = _Placed(loaded, subject.program)
+        self._exit.callback(self._placed.close)
+        self._topology.attach(DEVICE, self._placed.fd, mode)
+        if mode == "generic" and subject.datapath["generator"] == "frames":
+            # Without a native program nobody polls, and nobody takes live frames.
+            self._topology.set_gro(DEVICE, True)
+
+    def _hops(self, program: str, way: Way, target_cpu: int) -> LoadedObject:
+        """The programs of this way, out of one object, whose counters they share."""
+        programs = {program, *way.programs.values()}
+        sizes = {}
+        if way.behind == "cpu":
+            programs.add("sink_cpu")
+            sizes["cpus"] = (8, target_cpu + 1)
+        target = self._topology.ports["v2"].ifindex
+        loaded = LoadedObject(
+            shipped_object(OBJECT),
+            tuple(programs),
+            {"out_ifindex": target, "target_cpu": target_cpu},
+            sizes,
+        )
+        self._exit.callback(loaded.close)
+        if program == "redirect_map":
+            # The map takes an interface of the namespace that it is filled in.
+            with self._topology.inside("v2"):
+                bpf.map_update(loaded.maps["ports"], bytes(4), struct.pack("=I", target))
+        if way.behind == "cpu":
+            # struct bpf_cpumap_val: the queue's length, and the program in the CPU's thread.
+            value = struct.pack("=II", _CPU_QUEUE, loaded.prog_fd("sink_cpu"))
+            bpf.map_update(loaded.maps["cpus"], struct.pack("=I", target_cpu), value)
+        return loaded
+
+    def send(self, packets: int) -> None:
+        self._generator.burst(packets)
+
+    def device(self) -> int:
+        return self._count(self._device)
+
+    def arrived(self) -> int:
+        return self._count(self._sink)
+
+    def _count(self, counter: _Memory | None) -> int:
+        if counter is not None:
+            return int.from_bytes(counter, "little")
+        # Somebody else's program does not count; the driver does what it drops.
+        with self._topology.inside(DEVICE):
+            return ethtool.summed(self._driver.read())["rx_xdp_drops"]
+
+    def losses(self) -> Mapping[str, int]:
+        now = {
+            f"{what} at {name}": counters[counter]
+            for name in self._topology.ports
+            for counters in [self._topology.counters(name)]
+            for counter, what in _LOSSES.items()
+            if counters.get(counter)
+        }
+        found = {cause: count - self._lost.get(cause, 0) for cause, count in now.items()}
+        self._lost = now
+        return {cause: count for cause, count in found.items() if count}
+
+    def place(self) -> None:
+        old = self._placed.load()
+        self._topology.attach(DEVICE, self._placed.fd)
+        os.close(old)
+
+    @property
+    def placement(self) -> int:
+        return self._placed.placement
+
+    def close(self) -> None:
+        self._exit.close()

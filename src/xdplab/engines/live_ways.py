@@ -1,0 +1,83 @@
+"""The ways that packets can take through a topology on the live engine, as data.
+
+The program at v0, the device under test, is the subject's own; what is attached elsewhere, and
+where packets are counted at the end, is the way's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdplab.errors import UsageError
+from xdplab.net.path import Hop, Path
+
+DEVICE = "v0"
+"""Where the program under test is."""
+
+OBJECT = "paths"
+"""The shipped object whose programs count: those of the ways' ends, and of most subjects."""
+
+LIVE_FRAMES = "live-frames"
+"""A way without interfaces: the program itself is the test run's, frames go nowhere else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """A path with the programs of OBJECT at its other hops (interface -> program).
+
+    `to` is the interface whose MAC address packets have. `behind` is what the path goes on to
+    behind its last hop: "cpu" (a program in the map of CPUs), "socket" (AF_XDP), or "".
+    """
+
+    path: Path
+    to: str
+    programs: Mapping[str, str] = field(default_factory=dict)
+    behind: str = ""
+
+
+def _sent_back(action: str) -> Sequence[Hop]:
+    return Hop(DEVICE, "XDP_TX", DEVICE), Hop("v1", action)
+
+
+def _redirected(action: str) -> Sequence[Hop]:
+    return Hop(DEVICE, "XDP_REDIRECT", "v2"), Hop("v3", action)
+
+
+WAYS: Mapping[str, Way] = {
+    "drop": Way(Path("drop", "v1", (Hop(DEVICE, "XDP_DROP"),)), DEVICE),
+    "tx-drop": Way(Path("tx-drop", "v1", _sent_back("XDP_DROP")), "v1", {"v1": "sink_drop"}),
+    "tx-pass": Way(Path("tx-pass", "v1", _sent_back("XDP_PASS")), "v1", {"v1": "sink_pass"}),
+    "redirect-drop": Way(
+        Path("redirect-drop", "v1", _redirected("XDP_DROP")), "v3", {"v3": "sink_drop"}
+    ),
+    "redirect-pass": Way(
+        Path("redirect-pass", "v1", _redirected("XDP_PASS")), "v3", {"v3": "sink_pass"}
+    ),
+    "cpu-drop": Way(Path("cpu-drop", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)), DEVICE, behind="cpu"),
+}
+"""Name of a way, a value of the data path's `way`."""
+
+PACKETS = {"frames": 8000, "skb": 4000, "ring": 2000}
+"""Packets a call by generator: some half a millisecond to two, so that a call's own 10 us are a
+small part, and most calls end before the scheduler looks for somebody else."""
+
+CHOOSABLE = {"napi": ("inline", "threaded")}
+"""What a run may choose of the data path: where the drivers' receive loops run."""
+
+
+DATAPATH: Mapping[str, Sequence[str]] = {
+    "way": (*WAYS, LIVE_FRAMES),
+    "generator": tuple(PACKETS),
+    "mode": ("native", "generic"),
+    **CHOOSABLE,
+}
+"""What the live engine has of a data path; a subject names its way, and who makes its packets."""
+
+
+def check_choice(name: str, value: str) -> None:
+    """UsageError where a run may not choose that."""
+    if value not in CHOOSABLE[name]:
+        raise UsageError(
+            f"--datapath {name}={value} was asked for; it must be {' or '.join(CHOOSABLE[name])}"
+        )
