@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.net.lab import REDIRECT_DROP, lab
+from tests.net.lab import lab
 from xdplab.errors import KernelError
 from xdplab.kernel import bpf
 from xdplab.kernel.namespace import entered
@@ -97,18 +97,6 @@ def test_napi_can_have_a_thread_and_mounts_nothing() -> None:
     with lab({"v0": "drop"}, threaded=True):
         assert napi_threads() - before
         assert Path("/proc/self/mountinfo").read_text() == mounts
-
-
-def test_it_draws_itself_and_the_way_of_a_packet() -> None:
-    with Topology(mtu_bytes=9000) as topology:
-        text = topology.explain(REDIRECT_DROP, {"v0": "redirect (native)"})
-    way = [line.strip() for line in text.splitlines() if line.startswith("  v")]
-    assert way == [
-        "v0: redirect (native): XDP_REDIRECT, out of v2, to arrive at v3",
-        "v3: no program: XDP_DROP",
-    ]
-    for wanted in ("namespace outside", "namespace dut", "02:00:00:00:00:12", "9000", "inline"):
-        assert wanted in text
 
 
 def test_closing_gives_the_namespaces_up() -> None:

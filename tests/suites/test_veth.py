@@ -73,7 +73,7 @@ def test_every_way_is_measured_with_both_generators_against_one_that_drops() -> 
             != subjects[f"drop/{generator}/native"].load_key
         )
     published = {route.published for route in ROUTES} - {""}
-    assert published == set(PUBLISHED_PPS)
+    assert published == {*PUBLISHED_PPS, "xsk-drop"}
 
 
 def test_what_v0_returns_is_what_the_way_wants() -> None:
@@ -114,7 +114,7 @@ def test_what_arrived_and_what_was_lost_is_said(monkeypatch: pytest.MonkeyPatch)
         "sink": 990,
         "elapsed_ns": 500,
         "on_cpu_ns": 400,
-        "lost: ring full at v1": 10,
+        "lost: peer's ring full behind v1": 10,
     }
     found = measured(monkeypatch, counts=counts)
     table = table_titled(found, "whole ways")
@@ -129,7 +129,7 @@ def test_what_arrived_and_what_was_lost_is_said(monkeypatch: pytest.MonkeyPatch)
     assert row[7] == 10 * trials
     assert row[8] == 80.0
     total = sum(len(r.trials) for r in found.results.all())
-    assert any(f"{10 * total} ring full at v1" in note for note in table.notes)
+    assert any(f"{10 * total} peer's ring full behind v1" in note for note in table.notes)
     assert {"off-cpu", "packets-lost"} <= {warning.code for warning in found.outcome.warnings}
 
 

@@ -105,9 +105,15 @@ def _suite_list() -> str:
     help="A variant of what lies around programs on the user-space engine or on live paths, where "
     f"a suite leaves it open: {_datapath_list()}. May be given once for each; results tell of it.",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Draw the interfaces and the ways of packets through them, and measure nothing.",
+)
 @_with_suite_options
 def command(
     suite: tuple[str, ...],
+    explain: bool,
     engine_name: str | None,
     datapath: tuple[str, ...],
     time_s: float,
@@ -122,6 +128,9 @@ def command(
     """
     suites = _able(choose_suites(suite), engine_name, named=bool(suite))
     _refuse_idle_options(suites)
+    if explain:
+        click.echo(_explained(suites))
+        return 0
     chosen = _chosen_datapath(datapath, engine_name, suites)
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
@@ -150,6 +159,14 @@ def command(
         click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
         return INTERRUPTED_STATUS
     return 0
+
+
+def _explained(suites: Sequence[Suite]) -> str:
+    drawn = [suite.explain() for suite in suites if suite.explain is not None]
+    if not drawn:
+        able = ", ".join(one.name for one in find_suites().values() if one.explain is not None)
+        raise UsageError(f"--explain draws the ways of packets, which have: {able}. Name one")
+    return "\n\n".join(drawn)
 
 
 def _refuse_idle_options(suites: Sequence[Suite]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdplab.errors import UsageError
-from xdplab.net.path import Hop, Path
+from xdplab.net.path import Hop, Path, draw_path, draw_topology
 
 DEVICE = "v0"
 """Where the program under test is."""
@@ -55,12 +55,33 @@ WAYS: Mapping[str, Way] = {
         Path("redirect-pass", "v1", _redirected("XDP_PASS")), "v3", {"v3": "sink_pass"}
     ),
     "cpu-drop": Way(Path("cpu-drop", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)), DEVICE, behind="cpu"),
+    "xsk-drop": Way(
+        Path("xsk-drop", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)), DEVICE, behind="socket"
+    ),
 }
 """Name of a way, a value of the data path's `way`."""
 
 PACKETS = {"frames": 8000, "skb": 4000, "ring": 2000}
 """Packets a call by generator: some half a millisecond to two, so that a call's own 10 us are a
 small part, and most calls end before the scheduler looks for somebody else."""
+
+_BEHIND = {
+    "cpu": "to the map of CPUs: program sink_cpu there: XDP_DROP",
+    "socket": "to an AF_XDP socket, and dropped by its reader",
+}
+
+
+def explain(way: str, program: str) -> str:
+    """A way with that program at v0, a hop a line."""
+    known = WAYS[way]
+    text = draw_path(known.path, {DEVICE: program, **known.programs})
+    return f"{text}, {_BEHIND[known.behind]}" if known.behind else text
+
+
+def topology() -> str:
+    """The topology that every way has of its own, drawn."""
+    return f"{draw_topology()}\nNAPI inline, one queue, IPv6 off, MTU 1500"
+
 
 CHOOSABLE = {"napi": ("inline", "threaded")}
 """What a run may choose of the data path: where the drivers' receive loops run."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
@@ -22,14 +22,10 @@ from xdplab.kernel.namespace import NetworkNamespace, entered
 from xdplab.net import ethtool
 from xdplab.net.interface import Interface, find_interface
 from xdplab.net.links import Links, VethEnd, disable_ipv6, thread_napi
-from xdplab.net.path import Path
+from xdplab.net.path import DUT, OUTSIDE, PAIRS, mac_of
 
 Mode = Literal["native", "generic"]
 _FLAGS = {"native": bpf.XDP_FLAGS_DRV_MODE, "generic": bpf.XDP_FLAGS_SKB_MODE}
-
-OUTSIDE, DUT = "outside", "dut"
-PAIRS = (("v1", "v0"), ("v3", "v2"))
-"""Veth pairs: the end outside, the end of the device under test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +78,14 @@ class Topology:
 
     def _add_pair(self, near: str, far: str, queues: int) -> None:
         self._netlinks[OUTSIDE].add_veth(
-            VethEnd(near, _mac(near)),
-            VethEnd(far, _mac(far), self._namespaces[DUT].fd),
+            VethEnd(near, mac_of(near)),
+            VethEnd(far, mac_of(far), self._namespaces[DUT].fd),
             queues,
         )
         for name, peer, label in ((near, far, OUTSIDE), (far, near, DUT)):
             with self._namespaces[label]:
                 ifindex = find_interface(name).ifindex
-            self.ports[name] = Port(name, label, ifindex, _mac(name), peer)
+            self.ports[name] = Port(name, label, ifindex, mac_of(name), peer)
 
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[Port]:
@@ -157,26 +153,6 @@ class Topology:
         kept = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
         return driver | {field: stack[field] for field in kept}
 
-    def explain(self, path: Path, programs: Mapping[str, str]) -> str:
-        """The topology and a packet's way through it, drawn as text.
-
-        `programs` names what is attached: interface -> program and mode.
-        """
-        lines = [f"{path.name}: a packet's way"]
-        lines += _drawn_pairs([(self.ports[near], self.ports[far]) for near, far in PAIRS])
-        lines.append("")
-        lines.append(f"  sent into {path.enters}, to arrive at {self.ports[path.enters].peer}")
-        for hop in path.hops:
-            program = programs.get(hop.interface, "no program")
-            step = f"  {hop.interface}: {program}: {hop.action}"
-            if hop.leaves:
-                arrives = self.ports[hop.leaves].peer
-                step += f", out of {hop.leaves}, to arrive at {arrives}"
-            lines.append(step)
-        napi = "in kernel threads" if self.threaded else "inline"
-        lines.append(f"  MTU {self.mtu_bytes} bytes, NAPI {napi}, IPv6 off")
-        return "\n".join(lines)
-
     def close(self) -> None:
         """Give up links, interfaces and namespaces."""
         for name in list(self._links):
@@ -193,20 +169,3 @@ class Topology:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _mac(name: str) -> str:
-    """A locally administered address that tells which interface it is: v1 has 02:00:00:00:00:11."""
-    return f"02:00:00:00:00:1{name[-1]}"
-
-
-def _drawn_pairs(pairs: Sequence[tuple[Port, Port]]) -> Iterator[str]:
-    boxes = [(f"{near.name}  {near.mac}", f"{far.name}  {far.mac}") for near, far in pairs]
-    left = max(len(near) for near, _ in boxes)
-    right = max(len(far) for _, far in boxes)
-    left_title, right_title = f"namespace {OUTSIDE}", f"namespace {DUT}"
-    yield f"  {left_title:<{left + 4}}          {right_title}"
-    yield f"  +-{'-' * left}-+          +-{'-' * right}-+"
-    for near, far in boxes:
-        yield f"  | {near:<{left}} |== veth ==| {far:<{right}} |"
-    yield f"  +-{'-' * left}-+          +-{'-' * right}-+"

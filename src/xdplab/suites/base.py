@@ -134,7 +134,7 @@ class Suite:
     `tables(results, notes)` is pure, and gets the results of one engine. `engines` names those
     that can run it: "kernel" and "user" run BPF programs, "native" functions of a NativeSpec.
     `datapath` names variants of the data path that its figures depend on and that it leaves to a
-    run.
+    run. `explain` draws the ways that its packets take, None where there are none to draw.
     """
 
     name: str
@@ -144,6 +144,7 @@ class Suite:
     tables: Callable[[Results, Sequence[str]], Sequence[Table]]
     engines: tuple[str, ...] = BPF_ENGINES
     datapath: tuple[str, ...] = ()
+    explain: Callable[[], str] | None = None
 
     def runs_on(self, engine: str) -> bool:
         """Whether the engine of that name can run it."""

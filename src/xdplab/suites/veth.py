@@ -20,6 +20,7 @@ from xdplab.engines.base import (
     Method,
     Subject,
 )
+from xdplab.engines.live_ways import explain, topology
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
 from xdplab.records import Estimate, Result
@@ -71,6 +72,14 @@ ROUTES = (
         "redirect-pass",
     ),
     Route(
+        "xsk-drop",
+        "-> v0 AF_XDP -> user space",
+        "redirect_socket",
+        XDP_REDIRECT,
+        "xsk-drop",
+        "xsk-drop",
+    ),
+    Route(
         "redirect-map-drop",
         "-> v0 REDIRECT by devmap -> v2 -> v3 DROP",
         "redirect_map",
@@ -86,6 +95,9 @@ _BOTH_MODES = tuple(
 
 GENERATORS = {"skb": "skbs", "frames": "live frames"}
 """Generators of the published ways, and what makes up their packets."""
+
+_PUBLISHED_PPS = {**veth_model.PUBLISHED_PPS, "xsk-drop": (1_811_844, 1_861_027, "~3")}
+"""Packets per second before and after; the model has no AF_XDP."""
 
 _SHARES = {"skb": 0.27, "frames": 0.22, "ring": 0.16}
 """Parts of the suite's time by generator; the ledger has the rest."""
@@ -202,7 +214,7 @@ def _find(results: Results, route: Route, generator: str, mode: str = _NATIVE) -
 
 
 def _ways_row(route: Route, of: str | None, result: Result, gross: Result | None) -> Row:
-    before, after, _ = veth_model.PUBLISHED_PPS.get(route.published, (None, None, ""))
+    before, after, _ = _PUBLISHED_PPS.get(route.published, (None, None, ""))
     cells: tuple[Cell, ...] = (
         of,
         route.title,
@@ -341,6 +353,12 @@ def _losses(results: Results) -> Iterator[str]:
         yield f"Packets lost, by the drivers' own counters: {causes}."
 
 
+def _explain() -> str:
+    """The topology, and the way of each row."""
+    ways = [f"{route.title}\n{explain(route.way, route.program)}" for route in ROUTES]
+    return "\n\n".join(["A topology for each row:", topology(), *ways])
+
+
 SUITE = Suite(
     name="veth",
     title="whole ways through veth, live; what reusing skb heads is worth to it, as a model",
@@ -349,4 +367,5 @@ SUITE = Suite(
     tables=_tables,
     engines=("live", "user"),
     datapath=("napi", "skb_reuse"),
+    explain=_explain,
 )
