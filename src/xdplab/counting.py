@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xdplab.engines.base import action_name
@@ -22,6 +22,8 @@ from xdplab.user.cache import ObjectCache
 from xdplab.user.machine import UserObject
 from xdplab.user.options import Mode, Options
 
+_NO_LINE = "(of no line: the compiler's own)"
+
 _TIME_NS = 1_000_000_000
 """What bpf_ktime_get_ns answers while counting: real time would make ways differ."""
 
@@ -32,7 +34,8 @@ class Tally:
 
     `instructions` has one number a packet, in their order; `actions` packets by action name,
     `helpers` calls by helper or kfunc name, `lines` instructions by source line, and `sources`
-    the text of those lines. Instructions without a line are under ("", 0).
+    the text of those lines. Instructions without a line are under ("", 0), and those of a file
+    that are of no line of it under (FILE, 0). `failure` is what ended counting early.
     """
 
     object: str
@@ -42,18 +45,26 @@ class Tally:
     helpers: Mapping[str, int]
     lines: Mapping[tuple[str, int], int]
     sources: Mapping[tuple[str, int], str]
+    failure: XdplabError | None = None
 
 
-def count(spec: ObjectSpec, program: str, frames: Iterable[Frame]) -> Tally:
+def count(
+    spec: ObjectSpec,
+    program: str,
+    frames: Iterable[Frame],
+    place: Callable[[], str] | None = None,
+) -> Tally:
     """Run a program on frames, one after the other, maps kept between them, and count.
 
-    XdplabError where the program accesses memory that it must not, or does not end; it says
-    which line on which packet. FrameError without frames. MissingFeatureError where the
-    program needs what the user-space engine lacks.
+    Where the program accesses memory that it must not, or does not end, or where `frames` raises
+    an XdplabError, that is the tally's `failure` behind the packets until then; it is raised where
+    there is none. `place` says which packet was given last, by default the how manieth. FrameError
+    without frames. MissingFeatureError where the program needs what the user-space engine lacks.
     """
     cache = ObjectCache()
     instructions: list[int] = []
     actions: Counter[str] = Counter()
+    failure: XdplabError | None = None
     with (
         UserObject(spec, Options(Mode.CHECKED, quick=True), cache=cache) as guard,
         UserObject(spec, Options(Mode.COUNTED, quick=True), cache=cache) as counter,
@@ -61,16 +72,21 @@ def count(spec: ObjectSpec, program: str, frames: Iterable[Frame]) -> Tally:
         for one in (guard, counter):
             one.state.fixed_time, one.state.time_ns = 1, _TIME_NS
         checked, counted = guard.program(program), counter.program(program)
-        for frame in frames:
-            safe = checked.run(frame)
-            if safe.fault is not None:
-                raise XdplabError(
-                    f"counting {program} of {spec.name} ended at packet "
-                    f"{len(instructions) + 1}: {safe.fault.message}"
-                )
-            outcome = counted.run(frame)
-            instructions.append(outcome.instructions)
-            actions[action_name(outcome.retval)] += 1
+        try:
+            for frame in frames:
+                safe = checked.run(frame)
+                if safe.fault is not None:
+                    where = place() if place else f"packet {len(instructions) + 1}"
+                    raise XdplabError(
+                        f"counting {program} of {spec.name} ended at {where}: {safe.fault.message}"
+                    )
+                outcome = counted.run(frame)
+                instructions.append(outcome.instructions)
+                actions[action_name(outcome.retval)] += 1
+        except XdplabError as error:
+            if not instructions:
+                raise
+            failure = error
         if not instructions:
             raise FrameError("there is no frame to run the program on")
         counts = counted.counts()
@@ -82,6 +98,7 @@ def count(spec: ObjectSpec, program: str, frames: Iterable[Frame]) -> Tally:
             helpers={name: number for name, number in counts.by_helper().items() if number},
             lines=dict(counts.by_line()),
             sources=_sources(line for line in counts.program.lines if line is not None),
+            failure=failure,
         )
 
 
@@ -143,7 +160,7 @@ def tables_of(tally: Tally, notes: Sequence[str] = ()) -> list[Table]:
     by_file: dict[str, list[Row]] = {}
     for (file, line), number in sorted(tally.lines.items()):
         share = f"{100 * number / total:.1f} %" if total else ""
-        text = tally.sources.get((file, line), "")
+        text = tally.sources.get((file, line), "") if line else _NO_LINE
         by_file.setdefault(file or "without a source line", []).append(
             Row((number, share, line or None, text))
         )

@@ -5,6 +5,7 @@ XdplabError                 exit_code 3 unless said otherwise
 │   ├── ObjectError         2: an ELF object cannot be read
 │   ├── CompileError        2: the compiler refused the source
 │   ├── FrameError          2: a frame or a capture cannot be built or read
+│   │   └── CaptureEndError 2: a capture ends in mid-packet, behind packets that are whole
 │   └── TraitsError         2: bytes are no traits, or values do not make any
 ├── NotPossibleError        3: this machine, kernel or user may not do it; says the remedy
 │   └── MissingFeatureError 3: the running kernel lacks a helper, kfunc or map type
@@ -42,6 +43,10 @@ class CompileError(UsageError):
 
 class FrameError(UsageError):
     """A frame cannot be built as asked for."""
+
+
+class CaptureEndError(FrameError):
+    """A capture ends in the middle of a packet, as that of a capturer that was killed."""
 
 
 class TraitsError(UsageError):

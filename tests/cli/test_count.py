@@ -7,7 +7,7 @@ import json
 import re
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from xdplab.documents import document_from_json
 from xdplab.errors import CompileError
 from xdplab.packets.frame import udp_frame
 from xdplab.packets.pcap import CapturedFrame
-from xdplab.program import compile_object
+from xdplab.program import compile_object, compiler_version
 
 OBJECTS = resources.files("xdplab").joinpath("bpf", "objects")
 PARSER = f"{OBJECTS.joinpath('packet_access.bpf.o')}:parse_ip_load_bytes_2"
@@ -46,7 +46,7 @@ def test_counts_are_exact_and_the_same_every_time() -> None:
     (insns,) = [r for r in results if r.metric == "insns"]
     assert insns.estimate is not None
     # Two tags are two more loads and their checks; the digits are those of the object's code.
-    assert (insns.estimate.low, insns.estimate.high, insns.estimate.n) == (26, 44, 2)
+    assert (insns.estimate.low, insns.estimate.high, insns.estimate.n) == (27, 45, 2)
     calls = [
         (r.parameters["helper"], r.estimate.point)
         for r in results
@@ -54,7 +54,7 @@ def test_counts_are_exact_and_the_same_every_time() -> None:
     ]
     assert calls == [("xdp_load_bytes", 6)]
     by_line = sum(r.estimate.point for r in results if r.metric == "line_insns" and r.estimate)
-    assert by_line == 26 + 44
+    assert by_line == 27 + 45
 
 
 def test_the_listing_has_sources_and_shares() -> None:
@@ -203,13 +203,135 @@ def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -
     assert xdplab("count", target, "--frame", "ipv4:64").returncode == 0
     assert_clean_error(
         xdplab("count", target, "--frame", "ipv4:64", "--frame", "ipv4:50"),
-        *(3, "packet 2", "odd.bpf.c:8", "offset 60 of 50"),
+        *(3, "packet 2 (ipv4:50)", "odd.bpf.c:8", "offset 60 of 50", "counts of 1 packet before"),
     )
     # The packet may be one that its capture cut short.
     assert_clean_error(
         xdplab("count", target, "--pcap", _cut_capture(tmp_path / "cut.pcap")),
-        *(3, "1 of 2 packets", "were cut short", "offset 60 of 50"),
+        *(3, "1 of 2 packets", "were cut short", "offset 60 of 50", "packet 2 of"),
     )
+
+
+ONE_OF_EACH = """
+#include "xdplab.bpf.h"
+char _license[] SEC("license") = "GPL";
+SEC("tc") int classify(struct __sk_buff *ctx) { return ctx->len; }
+SEC("xdp") int plain(struct xdp_md *ctx) { return XDP_PASS; }
+SEC("xdp.frags") int frags(struct xdp_md *ctx) { return XDP_PASS; }
+"""
+
+
+def _made(path: Path, text: str) -> Path:
+    path.write_text(text)
+    if compiler_version() is None:
+        pytest.skip("no compiler for BPF: neither ziglang nor clang is installed")
+    return path
+
+
+def _headers() -> tuple[str, str]:
+    return "-I", str(resources.files("xdplab") / "bpf")
+
+
+def test_other_programs_than_xdps_are_refused(tmp_path: Path) -> None:
+    path = str(_made(tmp_path / "each.bpf.c", ONE_OF_EACH))
+    words = (2, "classify", 'SEC("tc")', "no XDP program")
+    assert_clean_error(xdplab("count", f"{path}:classify", *_headers()), *words, "plain, frags")
+    # Nor are they among those that could be meant.
+    assert_clean_error(xdplab("count", path, *_headers()), 2, "has 2 programs: plain, frags")
+    only = ONE_OF_EACH.replace('SEC("xdp', 'SEC("kprobe/xdp')
+    path = str(_made(tmp_path / "other.bpf.c", only))
+    assert_clean_error(xdplab("count", path, *_headers()), 2, "no XDP program, only", "kprobe/xdp")
+
+
+def test_a_frame_of_several_buffers_is_for_programs_that_take_frags(tmp_path: Path) -> None:
+    path = str(_made(tmp_path / "each.bpf.c", ONE_OF_EACH))
+    large = ("--frame", "ipv4:9000")
+    assert xdplab("count", f"{path}:frags", *_headers(), *large).returncode == 0
+    assert_clean_error(
+        xdplab("count", f"{path}:plain", *_headers(), *large), 2, "ipv4:9000", 'SEC("xdp.frags")'
+    )
+    capture = tmp_path / "large.pcap"
+    capture.write_bytes(_capture([udp_frame("ipv4", size).data for size in (64, 9000)]))
+    words = [f"{path}:plain", *_headers(), "--pcap", str(capture), "--json", "-"]
+    document = document_from_json(json.loads(xdplab("count", *words).stdout))
+    assert [one.code for one in document.warnings] == ["large-packets"]
+    assert [r.estimate.n for r in document.results if r.metric == "insns" and r.estimate] == [1]
+
+
+def test_a_source_names_its_compiler_and_takes_macros(tmp_path: Path) -> None:
+    text = ONE_OF_EACH.replace("ctx->len", "ANSWER").replace('SEC("tc")', "static inline")
+    text = text.replace("return XDP_PASS", "return ANSWER")
+    path = str(_made(tmp_path / "macro.bpf.c", text))
+    words = ("count", f"{path}:plain", *_headers(), "-D", "ANSWER=-1")
+    result = xdplab(*words)
+    assert result.returncode == 0, result.stderr
+    assert "retval 4294967295 (-1)" in result.stdout
+    version = compiler_version()
+    assert version is not None
+    shown = " ".join(result.stdout.split())
+    assert f"Compiled here by {version} with -O2 -g -mcpu=v3 -DANSWER=-1" in shown
+    environment = json.loads(xdplab(*words, "--json", "-").stdout)["environment"]
+    assert environment == {"compiler": version, "compiler_flags": "-O2 -g -mcpu=v3 -DANSWER=-1"}
+    # An object's counts depend on nobody who is here.
+    assert json.loads(xdplab("count", PARSER, "--json", "-").stdout)["environment"] == {}
+    assert "XDP_DROP" in xdplab("count", f"{path}:plain", *_headers(), "-D", "ANSWER").stdout
+
+
+def _capture(packets: Sequence[bytes]) -> bytes:
+    content = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    for data in packets:
+        content += struct.pack("<IIII", 0, 0, len(data), len(data)) + data
+    return content
+
+
+def test_a_fault_keeps_what_was_counted_before_it(tmp_path: Path) -> None:
+    source = _made(tmp_path / "odd.bpf.c", SOURCE)
+    capture, target = tmp_path / "short.pcap", tmp_path / "counts.json"
+    sizes = [64, 10, 64, 10, 50, 64]
+    capture.write_bytes(_capture([udp_frame("ipv4", 64).data[:size] for size in sizes]))
+    words = ("count", str(source), *_headers(), "--pcap", str(capture), "--json", str(target))
+    result = xdplab(*words)
+    # The number is the capture's own, those that were left out included.
+    assert_clean_error(result, 3, f"ended at packet 5 of {str(capture)!r}", "2 packets before it")
+    assert re.search(r"packets +2\b", result.stdout)
+    document = document_from_json(json.loads(target.read_text()))
+    assert not document.run.complete
+    assert [one.code for one in document.warnings] == ["ended-early", "short-packets"]
+    assert [r.estimate.n for r in document.results if r.metric == "insns" and r.estimate] == [2]
+
+
+@pytest.mark.parametrize("missing", [3, 70])
+def test_a_capture_that_breaks_off_is_counted_until_there(tmp_path: Path, missing: int) -> None:
+    path = tmp_path / "killed.pcap"
+    path.write_bytes(_capture([udp_frame("ipv4", 64).data] * 3)[:-missing])
+    result = xdplab("count", PARSER, "--pcap", str(path))
+    assert result.returncode == 0
+    assert "breaks off behind packet 2" in result.stderr
+    assert re.search(r"packets +2\b", result.stdout)
+
+
+def test_a_capture_that_is_damaged_keeps_what_was_before(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.pcap"
+    content = _capture([udp_frame("ipv4", 64).data] * 2)
+    path.write_bytes(content + struct.pack("<IIII", 0, 0, 1 << 30, 1 << 30))
+    result = xdplab("count", PARSER, "--pcap", str(path))
+    assert_clean_error(result, 2, "failed behind packet 2", "cannot be", "2 packets before it")
+    assert re.search(r"packets +2\b", result.stdout)
+
+
+def test_a_capture_by_standard_input(tmp_path: Path) -> None:
+    path = tmp_path / "a.pcap"
+    path.write_bytes(_capture([udp_frame("ipv4", 64).data] * 3))
+    result = redirected(f"< {path}", "count", PARSER, "--pcap", "-")
+    assert result.returncode == 0, result.stderr
+    assert re.search(r"packets +3\b", result.stdout)
+    result = redirected("< /dev/null", "count", PARSER, "--pcap", "-")
+    assert_clean_error(result, 2, "reading standard input failed")
+    assert_clean_error(redirected("<&-", "count", PARSER, "--pcap", "-"), 2, "standard input")
+
+
+def test_counts_that_nobody_could_read_are_not_made() -> None:
+    assert_clean_error(redirected(">&-", "count", PARSER), 3, "output is closed", "--json FILE")
 
 
 @pytest.mark.parametrize(
@@ -225,6 +347,8 @@ def test_an_access_outside_of_the_packet_names_line_and_bounds(tmp_path: Path) -
         ((PARSER, "--frame", "ipv4:\u0666\u0664"), ("KIND:BYTES",)),
         ((PARSER, "--frame", ""), ("''", "KIND:BYTES")),
         ((PARSER, "--pcap", "/nowhere.pcap"), ("/nowhere.pcap",)),
+        ((PARSER, "-D", "X"), ("-I and -D are for a source", "packet_access.bpf.o")),
+        ((__file__, "-D", "1X"), ("'1X' names no macro",)),
         ((PARSER, "--pcap", ""), ("'--pcap'", "an empty name is no file", "Give a file's path")),
         (("",), ("there is no file ''", "OBJ:PROG")),
         ((":drop",), ("there is no file ''", "OBJ:PROG")),

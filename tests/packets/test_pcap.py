@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import os
 import struct
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,7 @@ from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgWriter, PcapWriter
 
-from xdplab.errors import FrameError
+from xdplab.errors import CaptureEndError, FrameError
 from xdplab.packets.frame import udp_frame
 from xdplab.packets.pcap import CapturedFrame, capture_frames
 
@@ -46,7 +50,7 @@ def test_frames_come_in_their_order_byte_for_byte(tmp_path: Path, name: str) -> 
 
 
 def test_what_is_no_capture_is_a_frame_error(tmp_path: Path) -> None:
-    with pytest.raises(FrameError, match="not there"):
+    with pytest.raises(FrameError, match="No such file"):
         list(capture_frames(tmp_path / "none.pcap"))
     (tmp_path / "empty.pcap").write_bytes(b"")
     (tmp_path / "text.pcap").write_text("this is no capture at all, but it is long enough")
@@ -85,25 +89,65 @@ def test_damaged_captures_give_frames_or_a_frame_error(tmp_path: Path, data: st.
     assert all(isinstance(frame.data, bytes) for frame in frames)
 
 
+def _until_it_ends(path: Path) -> tuple[list[CapturedFrame], FrameError | None]:
+    frames: list[CapturedFrame] = []
+    try:
+        frames.extend(capture_frames(path))
+    except FrameError as error:
+        return frames, error
+    return frames, None
+
+
 @pytest.mark.parametrize("name", ["a.pcap", "a.pcapng"])
 def test_a_capture_that_breaks_off_is_not_taken_for_a_whole_one(tmp_path: Path, name: str) -> None:
     content = written(tmp_path / name).read_bytes()
     lengths = set()
+    broken = set()
     for length in range(len(content)):
         path = tmp_path / "cut.cap"
         path.write_bytes(content[:length])
-        try:
-            lengths.add(len(list(capture_frames(path))))
-        except FrameError:
-            continue
+        frames, error = _until_it_ends(path)
+        if error is None:
+            lengths.add(len(frames))
+        elif isinstance(error, CaptureEndError):
+            broken.add(len(frames))
+            assert f"behind packet {len(frames)}: it ends in the middle (" in str(error)
+        else:
+            assert not frames
+        assert frames == [whole(data) for data in FRAMES[: len(frames)]]
     # Only a cut between two packets leaves a capture, one with fewer packets.
     assert lengths <= {1, 2}
+    assert broken == {1, 2}
 
 
-def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+def test_how_much_of_a_record_is_there_is_said_in_its_own_size(tmp_path: Path) -> None:
+    path = written(tmp_path / "a.pcap")
+    path.write_bytes(path.read_bytes()[: 24 + 16 + len(FRAMES[0]) + 7])
+    with pytest.raises(CaptureEndError, match=r"behind packet 1: .*\(7 of 16 bytes\)"):
+        list(capture_frames(path))
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    content = written(tmp_path / "a.pcap").read_bytes()
     os.mkfifo(tmp_path / "f.pcap")
-    with pytest.raises(FrameError, match="no file"):
-        list(capture_frames(tmp_path / "f.pcap"))
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit((tmp_path / "f.pcap").write_bytes, content)
+        frames = list(capture_frames(tmp_path / "f.pcap"))
+    assert frames == [whole(data) for data in FRAMES]
+
+
+@pytest.mark.parametrize(
+    ("compress", "words"),
+    [(gzip.compress, "gzip.*zcat"), (lzma.compress, "xz.*xzcat")],
+    ids=["gzip", "xz"],
+)
+def test_a_compressed_capture_is_called_so(
+    tmp_path: Path, compress: Callable[[bytes], bytes], words: str
+) -> None:
+    path = tmp_path / "a.pcap.z"
+    path.write_bytes(compress(written(tmp_path / "a.pcap").read_bytes()))
+    with pytest.raises(FrameError, match=words):
+        list(capture_frames(path))
 
 
 # --- captures built here, field by field

@@ -6,13 +6,14 @@ import importlib.util
 import os
 import stat
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from tests.program.sources import HEADER, SOURCE
-from xdplab.errors import CompileError
+from xdplab.errors import CompileError, NotPossibleError
 from xdplab.program import compile_object, compiler_version, read_object
 
 needs_compiler = pytest.mark.skipif(
@@ -87,8 +88,10 @@ def test_no_compiler_at_all(
     monkeypatch.delenv("XDPLAB_CLANG", raising=False)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CompileError, match=r"pip install 'xdplab\[compile\]'"):
+    with pytest.raises(CompileError, match="pip install ziglang==") as caught:
         compile_object(source_path)
+    # Whoever may install nothing here is told how to make the object elsewhere.
+    assert "clang -target bpf -O2 -g -mcpu=v3 -c NAME.bpf.c -o NAME.bpf.o" in str(caught.value)
     assert compiler_version() is None
 
 
@@ -123,3 +126,46 @@ def test_a_compiler_that_writes_nothing_is_an_error(
     monkeypatch.setenv("XDPLAB_CLANG", os.fspath(path))
     with pytest.raises(CompileError, match="with clang failed:\nexit code 0, no output"):
         compile_object(source_path)
+
+
+LIBBPF = (
+    "#include <linux/bpf.h>\n#include <bpf/bpf_helpers.h>\n"
+    'SEC("xdp") int prog(struct xdp_md *ctx) { return XDP_DROP; }\n'
+)
+
+
+@needs_compiler
+@pytest.mark.skipif(
+    not Path("/usr/include/bpf/bpf_helpers.h").exists(), reason="libbpf's headers are not installed"
+)
+def test_the_distributions_libbpf_headers_are_found(tmp_path: Path) -> None:
+    source = tmp_path / "helpers.bpf.c"
+    source.write_text(LIBBPF)
+    assert read_object(compile_object(source)).programs["prog"].section == "xdp"
+
+
+@pytest.mark.parametrize(
+    ("header", "hint"),
+    [
+        ("bpf/bpf_helpers.h", "libbpf-dev"),
+        ("vmlinux.h", "bpftool btf dump file"),
+        ("my.h", "Name the directory that has it with -I"),
+    ],
+)
+def test_a_header_that_is_missing_has_its_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source_path: Path, header: str, hint: str
+) -> None:
+    path = fake_clang(tmp_path, f"sys.exit(\"a.c:1:10: fatal error: '{header}' file not found\")")
+    monkeypatch.setenv("XDPLAB_CLANG", os.fspath(path))
+    with pytest.raises(CompileError, match=f"'{header}' file not found\n.*{hint}"):
+        compile_object(source_path)
+
+
+def test_without_a_temporary_directory_it_is_not_the_output_that_failed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source_path: Path
+) -> None:
+    monkeypatch.setenv("XDPLAB_CLANG", os.fspath(fake_clang(tmp_path, "")))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "absent"))
+    with pytest.raises(NotPossibleError, match=r"^Compiling .* temporary files .* TMPDIR"):
+        compile_object(source_path)
+    assert compiler_version() is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import time
 import uuid
@@ -16,10 +17,11 @@ import click
 from xdplab import __version__
 from xdplab.cli.arguments import FilePath
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.cli.objects import Frames, program_of
+from xdplab.cli.objects import Chosen, Frames, program_of
 from xdplab.counting import Tally, count, results_of, tables_of
+from xdplab.errors import OutputError, UsageError
 from xdplab.packets.frame import Frame
-from xdplab.records import Document, RunInfo
+from xdplab.records import Document, RunInfo, Warning
 from xdplab.views import json_document
 from xdplab.views.report import FORMATS, Report
 
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     "captures",
     type=FilePath(),
     multiple=True,
-    help="Frames from a pcap or pcapng file; may be given several times.",
+    help="Frames from a pcap or pcapng file, - for standard input; may be given several times.",
 )
 @click.option(
     "--frame",
@@ -43,6 +45,21 @@ if TYPE_CHECKING:
     metavar="KIND:BYTES",
     help="A UDP frame of kind ipv4, ipv6, vlan or qinq; may be given several times. "
     "Without frames of either sort: ipv4:64.",
+)
+@click.option(
+    "-I",
+    "include",
+    type=FilePath(),
+    multiple=True,
+    metavar="DIR",
+    help="Where a .bpf.c finds its headers, besides its own directory; may be given several times.",
+)
+@click.option(
+    "-D",
+    "macros",
+    multiple=True,
+    metavar="NAME[=TEXT]",
+    help="A macro for a .bpf.c, 1 without TEXT; may be given several times.",
 )
 @click.option("--json", "json_target", metavar="FILE|-", help="Write the result document.")
 @click.option(
@@ -57,6 +74,8 @@ def command(
     program: str,
     captures: Sequence[Path],
     built: Sequence[str],
+    include: Sequence[Path],
+    macros: Sequence[str],
     json_target: str | None,
     text_format: str,
 ) -> int:
@@ -64,26 +83,41 @@ def command(
 
     PROG of the object OBJ (a .bpf.o, or a .bpf.c that is compiled) runs in the user-space engine,
     which needs no privilege, once for each frame: with every memory access checked, then with
-    every instruction counted. The figures are the same on every machine and in every run.
-    Ctrl-C ends counting and keeps the counts of the packets until then.
+    every instruction counted. The figures of a .bpf.o are the same on every machine and in every
+    run; those of a .bpf.c are the compiler's as well, which is named beside them. What ends
+    counting early, Ctrl-C or a fault, keeps the counts of the packets until then.
     """
     # Imported here, since it brings what estimates need, which --help should not wait for.
     from xdplab.experiment import Stop
 
     if json_target is not None:
         json_document.check_target(json_target)
+    elif sys.stdout is None:
+        raise OutputError(
+            "the counts cannot be shown: standard output is closed. Open it, or give --json FILE"
+        )
     started, start = datetime.now(UTC), time.monotonic()
-    spec, name = program_of(program)
-    frames, stop = Frames(built, captures), Stop()
+    chosen = program_of(program, include, _defines(macros))
+    stop = Stop()
+    frames = Frames(built, captures, takes_frags=chosen.program.takes_frags)
     with contextlib.ExitStack() as signals:
         try:
-            tally: Tally = count(spec, name, _until_asked(frames, stop, signals))
+            tally: Tally = count(
+                chosen.spec,
+                chosen.program.name,
+                _until_asked(frames, stop, signals),
+                lambda: frames.place,
+            )
         finally:
             # Also where it failed: an access beyond a packet's end may be one beyond a cut.
             warnings = tuple(frames.warnings())
             for warning in warnings:
                 remedy = f" -> {warning.remedy}" if warning.remedy else ""
                 click.echo(f"xdplab: {warning.message}{remedy}", err=True)
+        packets = len(tally.instructions)
+        kept = f"{packets} packet{'s' * (packets != 1)}"
+        if tally.failure is not None:
+            warnings = (Warning("ended-early", f"ended after {kept}: {tally.failure}"), *warnings)
         document = Document(
             run=RunInfo(
                 id=f"{started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}",
@@ -91,16 +125,20 @@ def command(
                 duration_s=round(time.monotonic() - start, 3),
                 command=("xdplab", *sys.argv[1:]),
                 xdplab_version=__version__,
-                complete=not stop.asked,
+                complete=not stop.asked and tally.failure is None,
             ),
-            environment={},
+            environment=_made_by(chosen),
             results=tuple(results_of(tally)),
             warnings=warnings,
         )
         notes = [warning.message for warning in warnings]
         if stop.asked:
-            packets = len(tally.instructions)
-            notes.insert(0, f"interrupted after {packets} packet{'s' * (packets != 1)}")
+            notes.insert(0, f"interrupted after {kept}")
+        if chosen.compiler:
+            notes.append(
+                f"Compiled here by {chosen.compiler} with {chosen.flags}: another compiler may "
+                "make other instructions of the source. An object's counts are the same everywhere."
+            )
         try:
             if json_target != "-":
                 Report(text_format).show_bare(tables_of(tally, notes))
@@ -108,10 +146,30 @@ def command(
             # Whatever becomes of the tables.
             if json_target is not None:
                 json_document.write(document, json_target)
+    if tally.failure is not None:
+        click.echo(f"xdplab: the counts of {kept} before it were kept", err=True)
+        raise tally.failure
     if stop.asked:
         click.echo(f"xdplab: {notes[0]}; their counts were kept", err=True)
         return INTERRUPTED_STATUS
     return 0
+
+
+def _defines(macros: Sequence[str]) -> dict[str, str]:
+    defines = {}
+    for macro in macros:
+        name, equals, text = macro.partition("=")
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"-D {macro!r} names no macro. Give NAME or NAME=TEXT")
+        defines[name] = text if equals else "1"
+    return defines
+
+
+def _made_by(chosen: Chosen) -> dict[str, str]:
+    """What the counts depend on besides object and frames: nothing, or who compiled it here."""
+    if not chosen.compiler:
+        return {}
+    return {"compiler": chosen.compiler, "compiler_flags": chosen.flags}
 
 
 def _until_asked(frames: Frames, stop: Stop, signals: contextlib.ExitStack) -> Iterator[Frame]:

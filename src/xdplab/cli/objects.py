@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from xdplab.cli.arguments import whole_number
-from xdplab.errors import FrameError, UsageError
+from xdplab.errors import CaptureEndError, FrameError, UsageError
 from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
-from xdplab.packets.pcap import capture_frames
-from xdplab.program import ObjectSpec, compile_object, read_object
+from xdplab.packets.pcap import capture_frames, capture_name
+from xdplab.program import (
+    CODE_FLAGS,
+    ObjectSpec,
+    ProgramSpec,
+    compile_object,
+    compiler_version,
+    read_object,
+)
 from xdplab.records import Warning
+from xdplab.user.buffer import MAXIMUM_LINEAR_BYTES
 
 
-def program_of(argument: str) -> tuple[ObjectSpec, str]:
-    """The object and the program that OBJ[:PROG] names; OBJ is a .bpf.o, or a .bpf.c to compile.
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The object and the program that were named. `compiler` and `flags` are what made the object
+    here of its source, "" where it was an object already.
+    """
 
-    UsageError where there is no such file or program, or where several could be meant.
+    spec: ObjectSpec
+    program: ProgramSpec
+    compiler: str = ""
+    flags: str = ""
+
+
+def program_of(
+    argument: str, include: Sequence[Path] = (), defines: Mapping[str, str] | None = None
+) -> Chosen:
+    """What OBJ[:PROG] names; OBJ is a .bpf.o, or a .bpf.c to compile with `include` and `defines`.
+
+    UsageError where there is no such file or XDP program, or where several could be meant.
     """
     named, name = argument, ""
     if not os.path.exists(named) and ":" in argument:  # noqa: PTH110 - a name too long is none
@@ -34,19 +56,41 @@ def program_of(argument: str) -> tuple[ObjectSpec, str]:
         )
     path = Path(named)
     if path.suffix == ".c":
-        spec = read_object(compile_object(path), path.name.removesuffix(".c").removesuffix(".bpf"))
-    else:
-        spec = read_object(path)
+        raw = compile_object(path, include=include, defines=defines)
+        spec = read_object(raw, path.name.removesuffix(".c").removesuffix(".bpf"))
+        options = [f"-D{macro}={text}" for macro, text in (defines or {}).items()]
+        compiler, flags = compiler_version() or "an unknown compiler", [*CODE_FLAGS, *options]
+        return Chosen(spec, _one_of(spec, path, name), compiler, " ".join(flags))
+    if include or defines:
+        raise UsageError(f"-I and -D are for a source that is compiled; {path} is an object")
+    spec = read_object(path)
+    return Chosen(spec, _one_of(spec, path, name))
+
+
+def _one_of(spec: ObjectSpec, path: Path, name: str) -> ProgramSpec:
+    known = [program.name for program in spec.programs.values() if program.is_xdp]
+    if not known:
+        sections = ", ".join(f'SEC("{program.section}")' for program in spec.programs.values())
+        raise UsageError(
+            f"{path} has no XDP program, only {sections}. Give one whose section is "
+            'SEC("xdp") or SEC("xdp.frags")'
+        )
     if not name:
-        if len(spec.programs) != 1:
+        if len(known) != 1:
             raise UsageError(
-                f"{path} has {len(spec.programs)} programs: {', '.join(spec.programs)}. "
-                f"Name one, such as {path}:{next(iter(spec.programs), 'PROG')}"
+                f"{path} has {len(known)} programs: {', '.join(known)}. "
+                f"Name one, such as {path}:{known[0]}"
             )
-        name = next(iter(spec.programs))
-    if name not in spec.programs:
-        raise UsageError(f"{path} has no program {name!r}. It has: {', '.join(spec.programs)}")
-    return spec, name
+        name = known[0]
+    program = spec.programs.get(name)
+    if program is None:
+        raise UsageError(f"{path} has no program {name!r}. It has: {', '.join(known)}")
+    if not program.is_xdp:
+        raise UsageError(
+            f'{name} of {path} is no XDP program: it is in SEC("{program.section}"). '
+            f"XDP programs there: {', '.join(known)}"
+        )
+    return program
 
 
 @dataclass(slots=True)
@@ -57,21 +101,31 @@ class _Taken:
     packets: int = 0
     cut: int = 0
     short: int = 0
+    large: int = 0
+    breaks_off: bool = False
 
 
 class Frames:
     """Frames by KIND:BYTES and from captures, in that order; ipv4:64 where nothing is named.
 
     To be iterated over once. FrameError for an unknown kind, sizes that do not fit, and captures
-    that cannot be read. Frames of a capture that are too short for a program are left out.
+    that cannot be read. Frames of a capture that are too short for a program are left out, and so
+    are those that need frags where the program does not take them. A capture that ends in
+    mid-packet ends there, with a warning.
     """
 
-    def __init__(self, built: Sequence[str], captures: Sequence[Path]) -> None:
+    def __init__(
+        self, built: Sequence[str], captures: Sequence[Path], *, takes_frags: bool = True
+    ) -> None:
         self._built = built or (() if captures else ("ipv4:64",))
         self._captures = [_Taken(path) for path in captures]
+        self._takes_frags = takes_frags
+        self.place = ""
+        """Which frame was taken last, in words."""
 
     def __iter__(self) -> Iterator[Frame]:
-        for text in self._built:
+        for number, text in enumerate(self._built, 1):
+            self.place = f"packet {number} ({text})"
             kind, _, size = text.partition(":")
             frame_bytes = whole_number(size)
             if frame_bytes is None:
@@ -79,20 +133,39 @@ class Frames:
                     f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
                     f"{', '.join(PACKETS)}"
                 )
-            yield udp_frame(kind, frame_bytes)
+            frame = udp_frame(kind, frame_bytes)
+            if self._is_too_large(frame.data):
+                raise FrameError(
+                    f"a frame of {text} does not fit into one buffer of {MAXIMUM_LINEAR_BYTES} "
+                    f'bytes. Compile the program with SEC("xdp.frags"), or ask for less'
+                )
+            yield frame
         for taken in self._captures:
-            for captured in capture_frames(taken.path):
-                taken.packets += 1
-                if len(captured.data) < MINIMUM_BYTES:
-                    taken.short += 1
-                    continue
+            try:
+                yield from self._captured(taken)
+            except CaptureEndError:
+                taken.breaks_off = True
+
+    def _captured(self, taken: _Taken) -> Iterator[Frame]:
+        for captured in capture_frames(taken.path):
+            taken.packets += 1
+            self.place = f"packet {taken.packets} of {capture_name(taken.path)}"
+            if len(captured.data) < MINIMUM_BYTES:
+                taken.short += 1
+            elif self._is_too_large(captured.data):
+                taken.large += 1
+            else:
                 taken.cut += captured.is_cut
                 yield Frame(captured.data)
+
+    def _is_too_large(self, data: bytes) -> bool:
+        return not self._takes_frags and len(data) > MAXIMUM_LINEAR_BYTES
 
     def warnings(self) -> Iterator[Warning]:
         """What makes the frames that were taken until now others than those that went by."""
         for taken in self._captures:
-            of_packets = f"of {taken.packets} packets of {str(taken.path)!r}"
+            name = capture_name(taken.path)
+            of_packets = f"of {taken.packets} packets of {name}"
             if taken.cut:
                 yield Warning(
                     "cut-packets",
@@ -104,4 +177,18 @@ class Frames:
                 yield Warning(
                     "short-packets",
                     f"{taken.short} {of_packets} have no whole Ethernet header and were left out",
+                )
+            if taken.large:
+                yield Warning(
+                    "large-packets",
+                    f"{taken.large} {of_packets} do not fit into one buffer of "
+                    f"{MAXIMUM_LINEAR_BYTES} bytes and were left out: the program takes no frags",
+                    'compile it with SEC("xdp.frags"), where it is to see them',
+                )
+            if taken.breaks_off:
+                yield Warning(
+                    "broken-capture",
+                    f"{name} breaks off behind packet {taken.packets}, in the middle of what "
+                    "follows",
+                    "end a capture with Ctrl-C or SIGTERM, which lets it be written whole",
                 )

@@ -186,4 +186,8 @@ def pinned_cpu() -> int | None:
 
 def action_name(retval: int) -> str:
     """The action's name, or the number where the kernel knows no such action."""
-    return ACTIONS[retval] if retval < len(ACTIONS) else f"retval {retval}"
+    if retval < len(ACTIONS):
+        return ACTIONS[retval]
+    # A program that returned -1 meant that number, whatever the kernel reads.
+    signed = f" ({retval - (1 << 32)})" if retval >> 31 else ""
+    return f"retval {retval}{signed}"

@@ -1,18 +1,22 @@
 """Frames out of captures: pcap and pcapng, one at a time, however large the file.
 
 Read strictly: a capture that breaks off must not be taken for a whole one, since counts are said
-to be exact. Formats: libpcap's pcap-savefile(5), and the pcapng draft of the IETF (opsawg).
+to be exact. Its packets until then are given all the same, and the error comes behind them.
+Formats: libpcap's pcap-savefile(5), and the pcapng draft of the IETF (opsawg).
 """
 
 from __future__ import annotations
 
+import errno
 import struct
+import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from xdplab.errors import FrameError
+from xdplab.errors import CaptureEndError, FrameError
 
 _ETHERNET = 1
 """LINKTYPE_ETHERNET (tcpdump.org, link-layer header types)."""
@@ -42,6 +46,15 @@ _OPTIONS_END, _PACKET_FLAGS, _INTERFACE_FCS = 0, 2, 13
 _FLAGS_FCS = 0b1111 << 5
 """Where a packet's flags have the length of its FCS; 0 leaves that to the interface."""
 
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "zcat"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "zstdcat"),
+    b"\xfd7zX": ("xz", "xzcat"),
+}
+"""First bytes (RFC 1952, RFC 8878, the .xz file format) -> their format, and what reads it."""
+
+_STDIN = Path("-")
+
 _SECTION_BYTES = b"\x0a\x0d\x0d\x0a"
 _ORDER_MAGIC = 0x1A2B3C4D
 
@@ -65,52 +78,66 @@ class _Interface:
 
 
 def capture_frames(path: Path) -> Iterator[CapturedFrame]:
-    """The frames of a capture in its order.
+    """The frames of a capture in its order, while they are read: it may be a pipe, and "-" is the
+    standard input.
 
-    FrameError where the file cannot be read, is no capture, breaks off in mid-packet, or holds
-    something else than Ethernet frames.
+    FrameError where it cannot be read, is no capture, is damaged, or holds something else than
+    Ethernet frames; CaptureEndError where it ends in mid-packet behind whole ones.
     """
-    number = 0
+    number, name = 0, capture_name(path)
     try:
-        if not path.is_file():
-            raise FrameError(f"reading {str(path)!r} failed: it is no file, or not there")
-        with path.open("rb") as file:
+        with _opened(path) as file:
             magic = file.read(4)
-            frames = _Reader(file, path)
+            frames = _Reader(file, name)
             known = frames.pcapng() if magic == _SECTION_BYTES else frames.pcap(magic)
             for frame in known:
                 number += 1
                 yield frame
     except OSError as error:
-        raise FrameError(f"reading {str(path)!r} failed: {error.strerror or error}") from None
+        raise FrameError(f"reading {name} failed: {error.strerror or error}") from None
     if number == 0:
-        raise FrameError(f"{str(path)!r} holds no packets")
+        raise FrameError(f"{name} holds no packets")
+
+
+def capture_name(path: Path) -> str:
+    """What messages call a capture."""
+    return "standard input" if path == _STDIN else repr(str(path))
+
+
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    if path != _STDIN:
+        return path.open("rb")
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "it is closed")
+    return nullcontext(sys.stdin.buffer)
 
 
 class _Reader:
-    def __init__(self, file: BinaryIO, path: Path) -> None:
+    def __init__(self, file: BinaryIO, name: str) -> None:
         self._file = file
-        self._path = path
+        self._name = name
         self._packets = 0
 
     def _error(self, what: str) -> FrameError:
         where = f"behind packet {self._packets}" if self._packets else "at its start"
         return FrameError(
-            f"reading {str(self._path)!r} failed {where}: {what}. "
-            "Is it a whole pcap or pcapng file?"
+            f"reading {self._name} failed {where}: {what}. Is it a whole pcap or pcapng file?"
         )
 
     def _exactly(self, size: int) -> bytes:
         data = self._file.read(size)
-        if len(data) != size:
-            raise self._error(f"it ends in the middle ({len(data)} of {size} bytes)")
+        self._check_whole(data, size)
         return data
+
+    def _check_whole(self, data: bytes, size: int) -> None:
+        if len(data) == size:
+            return
+        error = self._error(f"it ends in the middle ({len(data)} of {size} bytes)")
+        raise CaptureEndError(str(error)) if self._packets else error
 
     def _check_link(self, linktype: int) -> None:
         if linktype != _ETHERNET:
-            raise FrameError(
-                f"{str(self._path)!r} holds frames of link type {linktype}, not Ethernet (1)"
-            )
+            raise FrameError(f"{self._name} holds frames of link type {linktype}, not Ethernet (1)")
 
     def _check_length(self, length: int) -> None:
         if length > _MAXIMUM_BYTES:
@@ -126,12 +153,18 @@ class _Reader:
     def pcap(self, magic: bytes) -> Iterator[CapturedFrame]:
         order = _PCAP_MAGIC.get(magic)
         if order is None:
+            for start, (packing, tool) in _COMPRESSED.items():
+                if magic.startswith(start):
+                    raise FrameError(
+                        f"reading {self._name} failed: it is compressed ({packing}). Decompress it "
+                        f"first: {tool} FILE | xdplab count ... --pcap -"
+                    )
             raise self._error("it does not begin as a capture does")
         link = struct.unpack(f"{order}I", self._exactly(20)[16:])[0]
         self._check_link(link & 0xFFFF)
         has_fcs = bool(link & _LINK_HAS_FCS and link >> 28)
-        while first := self._file.read(1):
-            header = first + self._exactly(15)
+        while header := self._file.read(16):
+            self._check_whole(header, 16)
             length, original = struct.unpack(f"{order}II", header[8:])
             self._check_length(length)
             yield self._frame(self._exactly(length), original, has_fcs)
@@ -141,7 +174,7 @@ class _Reader:
         interfaces: list[_Interface] = []
         kind_bytes = _SECTION_BYTES
         while kind_bytes:
-            kind_bytes += self._exactly(4 - len(kind_bytes))
+            self._check_whole(kind_bytes, 4)
             if kind_bytes == _SECTION_BYTES:
                 order, body = self._section()
                 interfaces = []
@@ -153,7 +186,7 @@ class _Reader:
                 interfaces.append(self._interface(order, body))
             elif kind in {_OBSOLETE, _SIMPLE, _ENHANCED}:
                 yield self._packet(order, kind, body, interfaces)
-            kind_bytes = self._file.read(1)
+            kind_bytes = self._file.read(4)
 
     def _section(self) -> tuple[str, bytes]:
         length_bytes, magic = self._exactly(4), self._exactly(4)

@@ -1,6 +1,6 @@
 """Programs as inert data: compile C, read an object, decode instructions."""
 
-from xdplab.program.compile import compile_object, compiler_version
+from xdplab.program.compile import CODE_FLAGS, compile_object, compiler_version
 from xdplab.program.disasm import disassemble
 from xdplab.program.insn import Insn, decode, encode
 from xdplab.program.reader import read_object
@@ -15,6 +15,7 @@ from xdplab.program.spec import (
 )
 
 __all__ = [
+    "CODE_FLAGS",
     "ExternSpec",
     "GlobalSpec",
     "Insn",

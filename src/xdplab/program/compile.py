@@ -10,30 +10,39 @@ gives one sequence of bytes with one compiler, wherever the tree lies.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from xdplab.errors import CompileError
+from xdplab.errors import CompileError, NotPossibleError
 
 CLANG_VARIABLE = "XDPLAB_CLANG"
 
+_ZIGLANG = "ziglang==0.17.1"
+"""The release that pyproject.toml has, for the package's own objects and the extra `compile`."""
+
 _REMEDY = (
-    "Run `pip install 'xdplab[compile]'`, or install clang, "
+    f"Install clang, or run `{shlex.quote(sys.executable)} -m pip install {_ZIGLANG}`, "
     f"or let {CLANG_VARIABLE} name a clang that has the bpf target"
 )
 
 # v3 has 32-bit jumps and atomics and is what every kernel since 5.12 runs. DWARF (-g) is
 # what clang makes BTF from. Unwind tables would add a section that no loader reads.
-_COMMON_FLAGS = ("-O2", "-g", "-mcpu=v3", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
+CODE_FLAGS = ("-O2", "-g", "-mcpu=v3")
+"""Those of every BPF object that decide which instructions come of a source."""
+
+_COMMON_FLAGS = (*CODE_FLAGS, "-fno-unwind-tables", "-fno-asynchronous-unwind-tables")
 
 # For machine code that a JIT places and other modules call: no unwind tables, no stack guards, no
 # assumption about where symbols lie, none about the types that memory holds (programs
@@ -78,12 +87,13 @@ def compile_object(
     `defines` maps macro names to their replacement text ("" for none).
 
     The compiler is the one that XDPLAB_CLANG names, else that of the package `ziglang`,
-    else the `clang` on PATH. The result is the same for the same text, whatever the
-    directory. Safe to call from several processes at once; writes only to a
-    temporary directory.
+    else the `clang` on PATH; each finds libbpf's headers where distributions put them.
+    The result is the same for the same text, whatever the directory. Safe to call from several
+    processes at once; writes only to a temporary directory.
 
     Raises CompileError: the source is missing, there is no compiler, or the compiler
-    refused the source (its diagnostics are in the message).
+    refused the source (its diagnostics are in the message). NotPossibleError where there is no
+    directory for temporary files.
     """
     compiler = _find_compiler()
     directory = source.resolve().parent
@@ -121,14 +131,48 @@ def _compile(compiler: _Compiler, source: Path, flags: Sequence[str]) -> bytes:
     if not source.is_file():
         raise CompileError(f"Compiling {source}: there is no such file. Check the path")
     directory = source.resolve().parent
-    with tempfile.TemporaryDirectory(prefix="xdplab-cc-") as scratch:
+    with _scratch(f"Compiling {source}") as scratch:
         output = Path(scratch, "out")
         argv = [*compiler.argv, *flags, source.name, "-o", str(output)]
         result = _run(argv, f"Compiling {source}", directory=directory, scratch=scratch)
         if result.returncode != 0 or not output.is_file():
             diagnostics = result.stderr.strip() or f"exit code {result.returncode}, no output"
-            raise CompileError(f"Compiling {source} with {compiler.label} failed:\n{diagnostics}")
+            raise CompileError(
+                f"Compiling {source} with {compiler.label} failed:\n{diagnostics}"
+                f"{_hint(diagnostics)}"
+            )
         return output.read_bytes()
+
+
+@contextlib.contextmanager
+def _scratch(tried: str) -> Iterator[str]:
+    try:
+        directory = tempfile.TemporaryDirectory(prefix="xdplab-cc-")
+    except OSError as error:
+        raise NotPossibleError(
+            f"{tried}: there is no directory for temporary files ({error.strerror or error}). "
+            "Let TMPDIR name one that can be written"
+        ) from None
+    with directory as scratch:
+        yield scratch
+
+
+def _hint(diagnostics: str) -> str:
+    missing = re.search(r"'([^']+)' file not found", diagnostics)
+    if missing is None:
+        return ""
+    name = missing[1]
+    if name.startswith("bpf/"):
+        return (
+            "\nThese headers are libbpf's: install them (apt-get install libbpf-dev, "
+            "dnf install libbpf-devel), or name the directory that has them with -I"
+        )
+    if name.endswith("vmlinux.h"):
+        return (
+            "\nMake it: bpftool btf dump file /sys/kernel/btf/vmlinux format c > vmlinux.h, and "
+            "name its directory with -I where that is not the source's own"
+        )
+    return "\nName the directory that has it with -I"
 
 
 def compiler_version() -> str | None:
@@ -137,14 +181,14 @@ def compiler_version() -> str | None:
     try:
         compiler = _find_compiler()
         return _version_of(compiler.argv, compiler.label)
-    except CompileError:
+    except (CompileError, NotPossibleError):
         return None
 
 
 @functools.cache
 def _version_of(argv: tuple[str, ...], label: str) -> str | None:
-    with tempfile.TemporaryDirectory(prefix="xdplab-cc-") as scratch:
-        tried = f"Asking {label} for its version"
+    tried = f"Asking {label} for its version"
+    with _scratch(tried) as scratch:
         result = _run([*argv, "--version"], tried, directory=Path(scratch), scratch=scratch)
     lines = result.stdout.splitlines()
     if result.returncode != 0 or not lines:
@@ -169,7 +213,8 @@ def _find_compiler() -> _Compiler:
     if path is None:
         raise CompileError(
             "Looking for the compiler: neither the package ziglang nor clang is installed. "
-            + _REMEDY
+            f"{_REMEDY}; or compile elsewhere and give the object: clang -target bpf "
+            f"{' '.join(CODE_FLAGS)} -c NAME.bpf.c -o NAME.bpf.o"
         )
     return _clang(path)
 
@@ -195,6 +240,10 @@ def _zig(package: Path) -> _Compiler:
     flags = ["-target", "bpfel-freestanding"]
     for name in ("x86-linux-any", "any-linux-any"):
         flags += ["-isystem", str(headers / name)]
+    # libbpf's headers are the distribution's, where clang would find them itself. Behind all
+    # others, so that nothing that the package has is taken from the machine.
+    for name in ("/usr/local/include", "/usr/include"):
+        flags += ["-idirafter", name]
     try:
         label = f"ziglang {version('ziglang')}"
     except PackageNotFoundError:

@@ -82,6 +82,20 @@ class ProgramSpec:
         """Number of 8-byte instruction slots."""
         return len(self.insns) // INSN_SIZE
 
+    @property
+    def is_xdp(self) -> bool:
+        """Whether its section says that it is an XDP program.
+
+        libbpf's "xdp", "xdp.frags" and "xdp/...", with "?" where it is not loaded at first; names
+        such as "xdp_drop", which libbpf took before 1.0; and "prog", which `ip link` looks for.
+        """
+        return self.section.removeprefix("?").startswith("xdp") or self.section == "prog"
+
+    @property
+    def takes_frags(self) -> bool:
+        """Whether it says that it can be given frames of several buffers (BPF_F_XDP_HAS_FRAGS)."""
+        return self.section.removeprefix("?").startswith("xdp.frags")
+
 
 @dataclass(frozen=True, slots=True)
 class MapSpec:
