@@ -35,68 +35,75 @@ load_mode_option = click.option(
     "bpf_xdp_store_bytes.",
 )
 
-_COMMON: tuple[Callable[[Any], Any], ...] = (
-    click.option(
-        "-i",
-        "--interval",
-        "interval_s",
-        type=Seconds(0.05, 86_400.0),
-        default=2.0,
-        show_default=True,
-        help="Time between two lines.",
-    ),
-    click.option(
-        "-d",
-        "--duration",
-        "duration_s",
-        type=Seconds(0.05, 31_536_000.0),
-        help="End after this time. By default Ctrl-C ends it.",
-    ),
-    click.option(
-        "-n",
-        "--packets",
-        type=WholeNumber(1),
-        help="End once so many packets came in; what comes in meanwhile is counted, too.",
-    ),
-    click.option(
-        "-e",
-        "--extended",
-        is_flag=True,
-        help="Show figures by CPU, tracepoints and the driver's own counters. Ctrl-\\ switches.",
-    ),
-    click.option(
-        "-m",
-        "--mode",
-        "--xdp-mode",
-        "mode",
-        type=click.Choice(MODES),
-        default=MODES[0],
-        show_default=True,
-        help="Run the program in the driver, or behind it, where every interface can (skb).",
-    ),
-    click.option(
-        "--json",
-        "json_target",
-        is_flag=False,
-        flag_value=_STDOUT,
-        metavar="[FILE|-]",
-        help="Write a JSON object a line: start, intervals, summary. To stdout in place of the "
-        "text, or to FILE beside it.",
-    ),
-    click.option(
-        "--yes-this-interface",
-        "yes",
-        is_flag=True,
-        help="Take an interface that carries the default route.",
-    ),
-)
 
+def common_options(
+    extended: tuple[str, ...] = ("-e", "--extended"),
+    mode: tuple[str, ...] = ("-m", "--mode", "--xdp-mode"),
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options that every live command has; their values fill a `Common`.
 
-def common_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every live command has; their values fill a `Common`."""
-    for option in reversed(_COMMON):
-        function = option(function)
-    return function
+    `extended` and `mode` are the names of those that xdp-bench calls by several.
+    """
+    options = (
+        click.option(
+            "-i",
+            "--interval",
+            "interval_s",
+            type=Seconds(0.05, 86_400.0),
+            default=2.0,
+            show_default=True,
+            help="Time between two lines.",
+        ),
+        click.option(
+            "-d",
+            "--duration",
+            "duration_s",
+            type=Seconds(0.05, 31_536_000.0),
+            help="End after this time. By default Ctrl-C ends it.",
+        ),
+        click.option(
+            "-n",
+            "--packets",
+            type=WholeNumber(1),
+            help="End once so many packets came in; what comes in meanwhile is counted, too.",
+        ),
+        click.option(
+            *extended,
+            "extended",
+            is_flag=True,
+            help="Show figures by CPU, tracepoints, the driver's own counters. Ctrl-\\ switches.",
+        ),
+        click.option(
+            *mode,
+            "mode",
+            type=click.Choice(MODES),
+            default=MODES[0],
+            show_default=True,
+            help="Run the program in the driver, or behind it, where every interface can (skb).",
+        ),
+        click.option(
+            "--json",
+            "json_target",
+            is_flag=False,
+            flag_value=_STDOUT,
+            metavar="[FILE|-]",
+            help="Write a JSON object a line: start, intervals, summary. To stdout in place of "
+            "the text (put --json last, or write --json=-), or to FILE beside it.",
+        ),
+        click.option(
+            "--yes-this-interface",
+            "yes",
+            is_flag=True,
+            help="Take an interface that carries the default route.",
+        ),
+    )
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +117,7 @@ class Common:
     mode: Mode
     json_target: str | None
     yes: bool
+    quiet: bool = False
 
     def interface(self, name: str) -> Interface:
         """The interface that the user named, unless the machine hangs on it."""
@@ -142,14 +150,15 @@ class Common:
                 view.begin(session)
 
             def show(part: Reading, total: Reading) -> None:
-                for view in views:
+                for view in () if self.quiet else views:
                     view.interval(part, total)
 
             why, total = watch(session, ending, self.interval_s, signals, show)
             for view in views:
                 view.end(why, total)
         if why is Why.GONE:
-            raise NotPossibleError(
+            consumer = plan.consumer
+            raise (consumer and consumer.error) or NotPossibleError(
                 f"{plan.command} ended early: an interface was removed. What was counted until "
                 "then was shown"
             )
@@ -188,9 +197,11 @@ def _warn(session: Session) -> None:
     names = ", ".join(one.name for one in plan.interfaces)
     others = [one.name for one in plan.sends_by if one not in plan.interfaces]
     to = f" to {', '.join(others)}" if others else ""
-    frags = ", frags" if session.frags else ""
+    how = [session.mode, *(["frags"] if session.frags else [])]
+    if plan.consumer is not None:
+        how.append(plan.consumer.kind)
     for doubt in session.doubts:
         click.echo(f"xdplab: {doubt}", err=True)
     for event, reason in session.missing.items():
         click.echo(f"xdplab: {event} is not counted here: {reason}", err=True)
-    click.echo(f"xdplab: {plan.command} on {names}{to} ({session.mode}{frags})", err=True)
+    click.echo(f"xdplab: {plan.command} on {names}{to} ({', '.join(how)})", err=True)

@@ -31,7 +31,7 @@ def _command(name: Literal["drop", "pass", "tx"], default: Operation, text: str)
         is_flag=True,
         help="Count packets by receive queue, too. Costs some nanoseconds a packet.",
     )
-    @common_options
+    @common_options()
     def command(
         interface: str, operation: Operation, access: Access, by_queue: bool, **common: Any
     ) -> int:

@@ -58,7 +58,7 @@ def _chosen_egress(load_egress: bool, egress: Egress | None) -> Egress | None:
 @click.argument("to", metavar="OUT")
 @load_mode_option
 @_stats_option
-@common_options
+@common_options()
 def redirect(source: str, to: str, access: Access, successes: bool, **common: Any) -> int:
     """Send every packet that comes in at IFACE out of OUT by bpf_redirect(), and count.
 
@@ -77,7 +77,7 @@ def redirect(source: str, to: str, access: Access, successes: bool, **common: An
 @click.argument("to", metavar="OUT")
 @_egress_options
 @_stats_option
-@common_options
+@common_options()
 def redirect_map(
     source: str, to: str, load_egress: bool, egress: Egress | None, successes: bool, **common: Any
 ) -> int:
@@ -97,7 +97,7 @@ def redirect_map(
 @click.argument("names", metavar="IFACE...", nargs=-1, required=True)
 @_egress_options
 @_stats_option
-@common_options
+@common_options()
 def redirect_multi(
     names: tuple[str, ...],
     load_egress: bool,
@@ -165,7 +165,7 @@ def redirect_multi(
     help="How many packets each CPU's queue holds.",
 )
 @_stats_option
-@common_options
+@common_options()
 def redirect_cpu(
     source: str,
     cpus: tuple[int, ...],

@@ -28,6 +28,8 @@ _COMMANDS = {
     "redirect-map": "the same by way of a devmap",
     "redirect-multi": "send packets of each interface out of all others and count them",
     "redirect-cpu": "hand an interface's packets to other CPUs and count them",
+    "xsk-drop": "take a queue's packets by an AF_XDP socket, drop and count them",
+    "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`."""
@@ -40,6 +42,8 @@ _PLACES = {
     "redirect-map": "live_redirect:redirect_map",
     "redirect-multi": "live_redirect:redirect_multi",
     "redirect-cpu": "live_redirect:redirect_cpu",
+    "xsk-drop": "live_xsk:xsk_drop",
+    "xsk-tx": "live_xsk:xsk_tx",
 }
 """Where a command is that is not `command` in the module xdplab.cli.NAME."""
 

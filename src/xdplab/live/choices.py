@@ -29,3 +29,7 @@ CPU_CHOICES: tuple[CpuChoice, ...] = get_args(CpuChoice)
 RemoteAction = Literal["disabled", "drop", "pass", "redirect"]
 REMOTE_ACTIONS: tuple[RemoteAction, ...] = get_args(RemoteAction)
 """What a program does on the CPU that a packet was sent to; disabled: there is none."""
+
+CopyMode = Literal["auto", "copy", "zero-copy"]
+COPY_MODES: tuple[CopyMode, ...] = get_args(CopyMode)
+"""Whether an AF_XDP socket's packets are copied into its memory; auto: the kernel chooses."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from xdplab.errors import KernelError, UsageError
 from xdplab.kernel import bpf
@@ -23,6 +23,9 @@ from xdplab.live.readings import ACTIONS
 from xdplab.live.session import Plan
 from xdplab.live.traces import INTERFACES_AT_MOST
 from xdplab.net.interface import Interface
+
+if TYPE_CHECKING:
+    from xdplab.live.consumer import XskConsumer
 
 _TARGETS = 256
 _SWAP = OPERATIONS.index("swap-macs")
@@ -155,6 +158,18 @@ def redirect_cpu(
         map_sizes={"cpus": (8, possible)},
         fill=_fill_cpumap(cpus, queue_packets, to),
         cpumap="cpus",
+    )
+
+
+def xsk(command: Literal["xsk-drop", "xsk-tx"], interface: Interface, socket: XskConsumer) -> Plan:
+    """`xsk-drop` and `xsk-tx`: to an AF_XDP socket of this process, for packets of its queue."""
+    return Plan(
+        command=command,
+        object="live_xsk",
+        constants={},
+        interfaces=(interface,),
+        events=("xdp_exception", "xdp_redirect_err"),
+        consumer=socket,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 ACTIONS = ("XDP_ABORTED", "XDP_DROP", "XDP_PASS", "XDP_TX", "XDP_REDIRECT")
 """enum xdp_action of linux/bpf.h, in the order of the programs' counters."""
@@ -22,7 +22,8 @@ class Reading:
     `received` are the packets that came in, by what the program on the interface returned;
     `behind` those that reached a program behind it (devmap, cpumap). `queues` are packets by
     receive queue, empty where they are not counted. `events` are counts of the kernel's
-    tracepoints by CPU; `drivers` a driver's own counters as they changed: interface -> name.
+    tracepoints by CPU; `drivers` a driver's own counters as they changed: interface -> name;
+    `socket` those of an AF_XDP socket and of the loop that empties it.
     """
 
     seconds: float
@@ -31,6 +32,7 @@ class Reading:
     queues: tuple[int, ...]
     events: Mapping[EventKey, tuple[int, ...]]
     drivers: Mapping[str, Mapping[str, int]]
+    socket: Mapping[str, int] = field(default_factory=dict)
 
     def since(self, earlier: Reading) -> Reading:
         """What came after `earlier`, a reading of the same session."""
@@ -52,6 +54,9 @@ class Reading:
                     for name, value in counters.items()
                 }
                 for interface, counters in self.drivers.items()
+            },
+            socket={
+                name: count - earlier.socket.get(name, 0) for name, count in self.socket.items()
             },
         )
 
@@ -82,6 +87,11 @@ class Reading:
         for (name, what), by_cpu in self.events.items():
             if _is_loss(name, what):
                 found[f"{name} {what}"] = sum(by_cpu)
+        found |= {
+            f"socket: {what}": count
+            for what, count in self.socket.items()
+            if what.startswith("dropped")
+        }
         return {cause: packets for cause, packets in found.items() if packets}
 
 

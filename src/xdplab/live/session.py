@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from xdplab.errors import KernelError, NotPossibleError
 from xdplab.kernel import bpf
@@ -29,6 +30,10 @@ _FLAGS: Mapping[Mode, int] = {
     "native": bpf.XDP_FLAGS_DRV_MODE,
     "skb": bpf.XDP_FLAGS_SKB_MODE,
 }
+
+if TYPE_CHECKING:
+    # It needs numpy, which takes half a second: not for commands that have no socket.
+    from xdplab.live.consumer import Consumer
 
 # As in live.bpf.h: words from one CPU's or queue's counters to the next, a line of cache.
 _STRIDE = 8
@@ -65,7 +70,8 @@ class Plan:
     `constants` its .rodata. It is attached to `interfaces`, and what it sends leaves by
     `sends_by`. `behind` is a second program in the same object (in a devmap or cpumap).
     `fill` puts interfaces and CPUs into maps once the object is loaded; its second argument
-    is the fd of `behind`. `map_sizes` gives maps their
+    is the fd of `behind`. `consumer` takes packets out in this process; it stays the caller's.
+    `cpumap` names a map of CPUs. `map_sizes` gives maps their
     size on this machine: (bytes of a value, entries). `events` are names of traces.EVENTS.
     """
 
@@ -79,6 +85,7 @@ class Plan:
     map_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     fill: Callable[[LoadedObject, int | None], None] = _fill_nothing
     cpumap: str | None = None
+    consumer: Consumer | None = None
 
     @property
     def touched(self) -> list[Interface]:
@@ -146,6 +153,8 @@ class Session:
             )
         )
         plan.fill(loaded, loaded.prog_fd(behind[0]) if behind else None)
+        if plan.consumer is not None:
+            plan.consumer.join(loaded)
         cpus = bpf.possible_cpus()
         self._received = _words(loaded, "received", _STRIDE * cpus)
         self._behind = _words(loaded, "behind", _STRIDE * cpus)
@@ -197,16 +206,25 @@ class Session:
         return self._reading(kept)
 
     def _settle(self) -> None:
-        """Wait for packets that are on their way to another CPU, while there are any."""
-        if self.plan.cpumap is None:
+        """Wait for packets that are on their way to another CPU or to us, while there are any."""
+        if self.plan.cpumap is None and self.plan.consumer is None:
             return
         until = time.monotonic() + _SETTLE_S
         before = None
-        while (
-            before != (now := (self._traces.read(), self._behind[:])) and time.monotonic() < until
-        ):
+        while before != (now := self._on_their_way()) and time.monotonic() < until:
             before = now
             time.sleep(_LULL_S)
+
+    def _on_their_way(self) -> tuple[object, ...]:
+        taken = self._consumed().get("received")
+        return self._traces.read(), self._behind[:], taken
+
+    def _consumed(self) -> Mapping[str, int]:
+        consumer = self.plan.consumer
+        if consumer is None:
+            return {}
+        self.is_gone = self.is_gone or consumer.error is not None
+        return consumer.read()
 
     def _reading(self, drivers: Mapping[str, Mapping[str, int]]) -> Reading:
         return Reading(
@@ -222,6 +240,7 @@ class Session:
                 }
                 for name, counters in drivers.items()
             },
+            socket=self._consumed(),
         )
 
     def _read_drivers(self) -> dict[str, Mapping[str, int]]:
@@ -263,7 +282,7 @@ def _events(plan: Plan, mode: Mode) -> list[str]:
 
 
 def _doubts(plan: Plan, mode: Mode) -> list[str]:
-    found = []
+    found = list(plan.consumer.doubts) if plan.consumer is not None else []
     for interface in plan.touched:
         name = interface.name
         if not interface.is_up:

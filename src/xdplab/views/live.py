@@ -33,7 +33,7 @@ class View(Protocol):
     """Where a live command's readings go."""
 
     def begin(self, session: Session) -> None:
-        """Before the first packet counts."""
+        """Once the program is attached."""
 
     def interval(self, part: Reading, total: Reading) -> None:
         """An interval's counts, and those since the beginning."""
@@ -78,6 +78,8 @@ class Lines:
         for (event, what), unit in _COLUMNS:
             if event in session.counted:
                 yield f"{rate(part.event(event, what))} {unit}"
+        if "received" in part.socket:
+            yield f"{rate(part.socket['received'])} user/s"
         yield f"{rate(sum(part.losses().values()))} err,drop/s"
 
     def _write(self, lines: list[str]) -> None:
@@ -119,6 +121,9 @@ def _details(reading: Reading, *, per_second: bool) -> Iterator[str]:
     for (event, what), packets_by_cpu in reading.events.items():
         if any(packets_by_cpu):
             yield f"{event}: {what} {text(sum(packets_by_cpu))}"
+    for name, change in reading.socket.items():
+        if change:
+            yield f"socket: {name} {text(change)}"
     for interface, counters in reading.drivers.items():
         for name, change in counters.items():
             if change:
@@ -151,6 +156,7 @@ class JsonLines:
                 "sends_by": [one.name for one in plan.sends_by],
                 "mode": session.mode,
                 "frags": session.frags,
+                "socket": plan.consumer.kind if plan.consumer is not None else None,
                 "constants": {
                     name: value for name, value in plan.constants.items() if isinstance(value, int)
                 },
@@ -194,6 +200,7 @@ def _data(reading: Reading) -> dict[str, Any]:
             interface: {name: change for name, change in counters.items() if change}
             for interface, counters in reading.drivers.items()
         },
+        "socket": dict(reading.socket),
     }
 
 
