@@ -1,9 +1,10 @@
-"""Traits travel: over XDP_REDIRECT on veth, up the stack to tc, and to AF_XDP sockets."""
+"""Traits travel: over XDP_REDIRECT to veth and to a CPU, up the stack to tc, to AF_XDP sockets."""
 
 from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -78,6 +79,16 @@ def test_over_a_redirect(pair: tuple[Place, Place]) -> None:
             LiveRun(sender.prog_fd("redirect_with_traits"), udp_frame("ipv4", 64).data)(FRAMES)
         wait_for(lambda: receiver.read("carried"), FRAMES)
         assert (receiver.read("carried"), receiver.read("lost")) == (FRAMES, 0)
+
+
+def test_to_another_cpu() -> None:
+    with LoadedObject(compiled("above"), ("to_cpu_with_trait", "read_on_cpu")) as loaded:
+        # struct bpf_cpumap_val: the length of its queue, and the program that runs there.
+        entry = struct.pack("<Ii", 2048, loaded.prog_fd("read_on_cpu"))
+        bpf.map_update(loaded.maps["cpus"], bytes(4), entry)
+        LiveRun(loaded.prog_fd("to_cpu_with_trait"), udp_frame("ipv4", 64).data)(FRAMES)
+        wait_for(lambda: loaded.read("found"), FRAMES)
+        assert (loaded.read("found"), loaded.read("missed")) == (FRAMES, 0)
 
 
 @pytest.mark.parametrize("mode", [bpf.XDP_FLAGS_DRV_MODE, bpf.XDP_FLAGS_SKB_MODE])
