@@ -180,4 +180,5 @@ def _trial(trial: _Fields) -> Trial:
         clock_ghz=trial.number("clock_ghz") if trial.has("clock_ghz") else None,
         # Documents of before live paths have none.
         counts=trial.mapping_of_wholes("counts") if trial.has("counts") else {},
+        preempted=trial.whole("preempted") if trial.has("preempted") else 0,
     )

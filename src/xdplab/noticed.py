@@ -21,6 +21,9 @@ _READINGS = 20
 
 _CPU_SHARE = 0.9
 """Of the time that a live path took, how much its generator's thread must have run."""
+_PREEMPTED_SHARE = 0.1
+"""Share of timed calls that other tasks may break into before it is worth a word: the kernel's own
+threads take the CPU now and then on every machine."""
 
 
 def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> list[Warning]:
@@ -28,6 +31,7 @@ def noticed(results: Sequence[Result], doubles: Sequence[tuple[str, str]]) -> li
     does the first's work twice."""
     return [
         *_too_few(results),
+        *_preempted(results),
         *_clock_moved(results),
         *_gross_not_linear(results),
         *_doubled(results, doubles),
@@ -47,6 +51,23 @@ def _too_few(results: Sequence[Result]) -> list[Warning]:
             f"{few[0].suite}: {len(few)} of {len(results)} figures ({few[0].method} method) come "
             "from fewer than 5 loads and have no interval",
             "give --time more seconds, or ask for fewer sizes",
+        )
+    ]
+
+
+def _preempted(results: Sequence[Result]) -> list[Warning]:
+    trials = [trial for result in results for trial in result.trials]
+    lost = sum(trial.preempted for trial in trials)
+    kept = sum(len(trial.variant_ns) + len(trial.baseline_ns) for trial in trials)
+    if not lost or lost <= _PREEMPTED_SHARE * (lost + kept):
+        return []
+    return [
+        Warning(
+            "preempted",
+            f"{results[0].suite}: other tasks took the CPU in {lost} of {lost + kept} timed "
+            f"calls ({results[0].method} method), which were made again: figures hold fewer "
+            "loads, and what others leave in the caches",
+            "stop other work, or keep it off the CPU of the run (taskset)",
         )
     ]
 

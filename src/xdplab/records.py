@@ -31,7 +31,9 @@ class Trial:
     core's clock right behind the samples, None where it cannot be measured. `counts` are what was
     counted during the variant's calls, by stable names: of live paths the packets generated, seen
     at the device and at the sink, those lost by cause (`lost: ...`), and the time of the calls and
-    of the generator on its CPU (`elapsed_ns`, `on_cpu_ns`).
+    of the generator on its CPU (`elapsed_ns`, `on_cpu_ns`). `preempted` counts
+    calls in which another task took the CPU; they, too, were made again and are not among the
+    samples, but where a call could never be made without.
     """
 
     baseline_ns: tuple[int, ...]
@@ -41,6 +43,7 @@ class Trial:
     duration_ns: int | None = None
     clock_ghz: float | None = None
     counts: Mapping[str, int] = field(default_factory=dict)
+    preempted: int = 0
 
     def to_json(self) -> Json:
         return {
@@ -51,6 +54,7 @@ class Trial:
             "duration_ns": self.duration_ns,
             "clock_ghz": self.clock_ghz,
             "counts": dict(self.counts),
+            "preempted": self.preempted,
         }
 
 

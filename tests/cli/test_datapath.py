@@ -16,9 +16,9 @@ from xdplab.cli.run import command
 from xdplab.documents import document_from_json
 from xdplab.engines import live_ways
 from xdplab.engines.scripted import ScriptedEngine
-from xdplab.engines.user import CHOOSABLE, DATAPATH
 from xdplab.records import Document
 from xdplab.suites.base import find_suites
+from xdplab.user.datapath import CHOOSABLE, DATAPATH
 
 USAGE = 2
 

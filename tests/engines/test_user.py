@@ -8,11 +8,12 @@ import pytest
 
 from xdplab.engines.base import XDP_DROP, XDP_PASS, Method, Subject
 from xdplab.engines.kernel import KernelEngine
-from xdplab.engines.user import BUFFERS, DATAPATH, PACKETS, UserEngine, datapath_value
+from xdplab.engines.user import BUFFERS, PACKETS, UserEngine
 from xdplab.errors import UsageError
 from xdplab.packets.frame import Frame, udp_frame
 from xdplab.program.shipped import shipped_object
 from xdplab.suites import packet_access
+from xdplab.user.datapath import DATAPATH, datapath_value
 
 FRAME = Frame(bytes(100))
 

@@ -8,17 +8,12 @@ from dataclasses import replace
 import pytest
 
 from xdplab.engines.base import XDP_PASS, XDP_REDIRECT, XDP_TX, Method, Subject
-from xdplab.engines.user import (
-    CHOOSABLE,
-    DATAPATH,
-    PACKETS,
-    VETH_MODEL,
-    UserEngine,
-)
+from xdplab.engines.user import PACKETS, UserEngine
 from xdplab.errors import UsageError
 from xdplab.packets.frame import Frame, udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
+from xdplab.user.datapath import CHOOSABLE, DATAPATH, VETH_MODEL
 
 FRAME = udp_frame("ipv4", 64)
 

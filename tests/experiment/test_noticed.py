@@ -5,6 +5,7 @@ That the core's clock moved is in test_clock.py.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,9 +18,10 @@ from tests.experiment.made import (
     packet_group,
     suite,
 )
+from xdplab import experiment
 from xdplab.engines.base import Method, Subject
 from xdplab.engines.scripted import Script, ScriptedEngine, ScriptedSession
-from xdplab.experiment import Stop, run_suite
+from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.noticed import noticed
 from xdplab.records import (
     NOT_SUPPORTED,
@@ -293,3 +295,40 @@ def test_interrupted_calls_are_counted_once_each() -> None:
         ("operation", "empty"): {2 + 24},
         ("packet", "a"): {2 + 32},
     }
+
+
+# --- calls that another task broke into
+
+
+def _run_preempted(
+    monkeypatch: pytest.MonkeyPatch, cpu: int | None, costs: Mapping[str, int]
+) -> SuiteOutcome:
+    """A run in which every second call is said to have been preempted."""
+    told = itertools.cycle((0, 1, 1, 1))
+    monkeypatch.setattr(experiment, "involuntary_switches", lambda: next(told))
+    engine = replace(ScriptedEngine(constant(costs)), cpu=cpu)
+    return run_suite(
+        suite(packet_group(["a"])), {}, engine, 1e-9, Stop(), lambda _label, _share: None
+    )
+
+
+def test_preempted_calls_are_made_again_counted_and_warned_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    outcome = _run_preempted(monkeypatch, 0, {"a": 3000})
+    trials = [trial for result in outcome.results for trial in result.trials]
+    assert trials
+    for trial in trials:
+        # Eight quads of four calls, each made twice.
+        assert len(trial.variant_ns) == len(trial.baseline_ns) == 16
+        assert trial.preempted == 32
+    (warning,) = (one for one in outcome.warnings if one.code == "preempted")
+    lost = 32 * len(trials)
+    assert f"in {lost} of {2 * lost} timed calls (packet method)" in warning.message
+    assert "taskset" in warning.remedy
+
+
+def test_threads_that_are_not_pinned_are_not_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    outcome = _run_preempted(monkeypatch, None, {"a": 3000})
+    assert {t.preempted for result in outcome.results for t in result.trials} == {0}
+    assert not any(one.code == "preempted" for one in outcome.warnings)

@@ -42,6 +42,7 @@ def _trials(draw: st.DrawFn) -> Trial:
         draw(calls),
         placement=draw(st.tuples(st.integers(-1, 63), st.integers(-1, 63))),
         interrupted=draw(st.integers(0, 5)),
+        preempted=draw(st.integers(0, 5)),
         duration_ns=draw(st.none() | st.integers(0, 2**32 - 1)),
         clock_ghz=draw(st.none() | st.floats(0.1, 10)),
         counts=draw(st.dictionaries(st.text(max_size=5), st.integers(0, 2**63), max_size=3)),
@@ -195,6 +196,8 @@ def test_the_keys_of_schema_1() -> None:
     assert set(result["samples"]["trials"][0]) == {
         *("baseline_ns", "variant_ns", "placement", "interrupted", "duration_ns"),
         *("clock_ghz", "counts"),
+        "preempted",
+        "clock_ghz",
     }
 
 

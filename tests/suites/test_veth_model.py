@@ -161,6 +161,17 @@ def test_a_change_of_rate_is_that_of_the_times(gross: float, share: float, width
     assert (rate.level, rate.n) == (0.95, 9)
 
 
+def test_a_rate_is_no_surer_than_the_time_that_it_is_a_share_of() -> None:
+    difference = Estimate(-5, -5.1, -4.9, 0.95, 9)
+    sure = rate_change(difference, Estimate(40, 40, 40, 0.95, 9))
+    unsure = rate_change(difference, Estimate(40, 25, 90, 0.95, 9))
+    assert sure is not None
+    assert unsure is not None
+    assert unsure.point == sure.point
+    # Of 90 ns and of 25 ns, 5 are 5.9 % and 25 % of the rate behind.
+    assert unsure.low < 6 < sure.low < sure.high < 25 < unsure.high
+
+
 def test_no_rate_where_the_time_is_all_gone() -> None:
     gross = Estimate(10, 9, 11, 0.95, 9)
     assert rate_change(Estimate(-8, -10, -7, 0.95, 9), gross) is None

@@ -63,7 +63,8 @@ def test_three_lines_and_one_for_each_warning() -> None:
         "CPU: Xeon E5, 12 CPUs (2 for us), 3.51 GHz measured, SMT on, turbo off, "
         "governor performance, no virtual machine",
         "Kernel: Linux 6.18.1, x86_64, JIT on, "
-        "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, built by clang 22",
+        "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, "
+        "xdplab's programs built by clang 22",
         "Run: xdplab 0.1.0, 2025-01-01T00:00:00Z, xdplab run --json 'my run.json', "
         "engine kernel on CPU 1, operation method (resolution 0.01 ns), 5 to 9 loads, "
         "95 % intervals, 1 min 15 s",

@@ -36,6 +36,7 @@ _trials = st.builds(
     variant_ns=_counts,
     placement=st.tuples(st.integers(-1, 63), st.integers(-1, 63)),
     interrupted=st.integers(0, 9),
+    preempted=st.integers(0, 9),
     duration_ns=st.none() | st.integers(0, 2**32 - 1),
     clock_ghz=st.none() | st.floats(0.1, 10),
 )

@@ -42,7 +42,7 @@ _DOCUMENT = Document(
 def _shown(
     capsys: pytest.CaptureFixture[str], text_format: str, document: Document = _DOCUMENT
 ) -> str:
-    Report(text_format).show([EXAMPLE], document, "kernel")
+    Report(text_format).show([EXAMPLE], document, "kernel", {})
     return capsys.readouterr().out
 
 
@@ -62,9 +62,9 @@ def test_the_run_stands_below_its_tables(
 
 def test_the_title_says_which_engine_it_was(capsys: pytest.CaptureFixture[str]) -> None:
     assert "a pair of calls, in this kernel" in _shown(capsys, "markdown")
-    Report("markdown").show([EXAMPLE], _DOCUMENT, "user")
+    Report("markdown").show([EXAMPLE], _DOCUMENT, "user", {})
     assert "a pair of calls, on the user-space engine" in capsys.readouterr().out
-    Report("markdown").show([EXAMPLE], _DOCUMENT, "scripted")
+    Report("markdown").show([EXAMPLE], _DOCUMENT, "scripted", {})
     assert "a pair of calls, scripted" in capsys.readouterr().out
 
 
@@ -107,7 +107,7 @@ def test_where_standard_output_is_closed_nothing_is_written(
 ) -> None:
     # What Python makes of a descriptor that was closed before it began (>&-).
     monkeypatch.setattr(sys, "stdout", None)
-    Report(text_format).show([EXAMPLE], _DOCUMENT, "kernel")
+    Report(text_format).show([EXAMPLE], _DOCUMENT, "kernel", {})
     Report(text_format).show_bare([EXAMPLE])
 
 
@@ -120,3 +120,8 @@ def test_bare_tables_have_nothing_below(
     assert shown.index("a pair of calls") < shown.index("another")
     assert "CPU" not in shown
     assert "in this kernel" not in shown
+
+
+def test_a_choice_of_the_data_path_is_in_the_title(capsys: pytest.CaptureFixture[str]) -> None:
+    Report("markdown").show([EXAMPLE], _DOCUMENT, "user", {"clear_head": "words"})
+    assert "on the user-space engine with clear_head=words" in capsys.readouterr().out

@@ -81,6 +81,7 @@ def _show_features(console: Console, outcomes: Mapping[str, ProbeOutcome]) -> No
         _line(console, "  Programs can be measured in this kernel.")
     except NotPossibleError as error:
         _line(console, f"  {str(error)[0].upper()}{str(error)[1:]}.")
+    _line(console, f"  {_user_engine()}")
     shown_remedies = set()
     for name, outcome in outcomes.items():
         label = _ABOUT.get(name, f"kfunc {name}")
@@ -89,6 +90,20 @@ def _show_features(console: Console, outcomes: Mapping[str, ProbeOutcome]) -> No
         if outcome.remedy and outcome.remedy not in shown_remedies:
             shown_remedies.add(outcome.remedy)
             _line(console, f"  {'':<27} -> {outcome.remedy}")
+
+
+def _user_engine() -> str:
+    from xdplab.errors import NotPossibleError
+    from xdplab.user import runtime
+
+    try:
+        runtime.library()
+    except NotPossibleError as error:
+        return f"The user-space engine cannot run: {error}."
+    return (
+        "The user-space engine can run, which takes no privileges: xdplab run --engine user, "
+        "xdplab count."
+    )
 
 
 def _show_warnings(console: Console, warnings: tuple[records.Warning, ...]) -> None:

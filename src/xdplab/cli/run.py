@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,11 +14,13 @@ import click
 from xdplab import __version__
 from xdplab.cli.arguments import Seconds, WholeNumbers
 from xdplab.cli.main import INTERRUPTED_STATUS
+from xdplab.engines import live_ways
 from xdplab.engines.base import Engine
 from xdplab.errors import NotPossibleError, UsageError
 from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
+from xdplab.user.datapath import DATAPATH, check_choice
 from xdplab.views import json_document
 from xdplab.views.progress import Progress
 from xdplab.views.report import FORMATS, Report
@@ -56,7 +58,11 @@ def _open_datapath() -> dict[str, list[str]]:
 
 
 def _datapath_list() -> str:
-    return ", ".join(f"{name} ({', '.join(of)})" for name, of in _open_datapath().items())
+    values: dict[str, Iterable[str]] = {**DATAPATH, **live_ways.CHOOSABLE}
+    return "; ".join(
+        f"{name} ({', '.join(of)}) is {', '.join(values[name])}"
+        for name, of in _open_datapath().items()
+    )
 
 
 def _suite_list() -> str:
@@ -103,7 +109,8 @@ def _suite_list() -> str:
     multiple=True,
     metavar="NAME=VALUE",
     help="A variant of what lies around programs on the user-space engine or on live paths, where "
-    f"a suite leaves it open: {_datapath_list()}. May be given once for each; results tell of it.",
+    f"a suite leaves it open: {_datapath_list()}; the first is what runs without a choice. May be "
+    "given once for each; results and titles tell of it.",
 )
 @click.option(
     "--explain",
@@ -207,8 +214,6 @@ def _chosen_datapath(
             "--datapath changes what lies around programs on the user-space engine and on live "
             f"paths, and --engine {engine} leaves that out: what it runs is as it is"
         )
-    from xdplab.engines import live_ways, user
-
     chosen: dict[str, str] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -234,7 +239,7 @@ def _chosen_datapath(
         if name in live_ways.CHOOSABLE:
             live_ways.check_choice(name, value)
         else:
-            user.check_choice({name: value})
+            check_choice({name: value})
     return chosen
 
 
@@ -287,6 +292,21 @@ def _engines(needed: Sequence[str]) -> list[Engine]:
     return engines
 
 
+def _shared_cpu(cpu: int | None) -> list[Warning]:
+    from xdplab.engines.pinning import is_shared
+
+    if not is_shared(cpu):
+        return []
+    return [
+        Warning(
+            "shared-cpu",
+            f"another xdplab measures on CPU {cpu} at the same time, and every other CPU that "
+            "this one may use has one as well: both disturb each other",
+            "run one after the other",
+        )
+    ]
+
+
 class _Run:
     """One run of suites: measures them in turn and knows what it has so far."""
 
@@ -311,7 +331,7 @@ class _Run:
         self._id = f"{self._started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self._environment = environment()
         self._environment["cpu"]["pinned"] = engines[0].cpu
-        self._disturbances = disturbances(self._environment)
+        self._disturbances = [*disturbances(self._environment), *_shared_cpu(engines[0].cpu)]
         self.outcomes: list[SuiteOutcome] = []
 
     def measure(self, report: Report | None) -> None:
@@ -335,7 +355,7 @@ class _Run:
         self.outcomes.append(outcome)
         if report is not None and any(r.estimate for r in outcome.results):
             tables = suite.tables(Results(outcome.results), outcome.notes)
-            report.show(tables, self.document((outcome,)), engine.name)
+            report.show(tables, self.document((outcome,)), engine.name, engine.chosen)
         if outcome.error is not None:
             raise outcome.error
 
@@ -345,7 +365,7 @@ class _Run:
         # A suite's own document is whole when that suite is, whatever comes after it.
         of_run = sum(len(self._engines_of(suite)) for suite in self._suites)
         awaited = of_run if outcomes is None else len(chosen)
-        warnings: list[Warning] = list(self._disturbances)
+        warnings = list(self._disturbances)
         for outcome in chosen:
             warnings += outcome.warnings
         clock_ghz = sorted(value for outcome in chosen for value in outcome.clock_ghz)

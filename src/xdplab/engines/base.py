@@ -7,8 +7,6 @@ is enough is the conductor, experiment.py.
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -177,11 +175,6 @@ class Engine(Protocol):
 
     def open(self, subjects: Sequence[Subject], method: Method) -> Session:
         """Make subjects ready. NotPossibleError where this engine cannot work here at all."""
-
-
-def pinned_cpu() -> int | None:
-    """The CPU that sessions in this process run on, the last it may use; None where unknown."""
-    return max(os.sched_getaffinity(0)) if sys.platform == "linux" else None
 
 
 def action_name(retval: int) -> str:

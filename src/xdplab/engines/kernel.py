@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import KernelError, MissingFeatureError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
@@ -179,7 +180,7 @@ class KernelSession:
     Pins the calling thread to one CPU while it is open and puts the old mask back.
     """
 
-    def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int) -> None:
+    def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int | None) -> None:
         self._subjects = {subject.key: subject for subject in subjects}
         # The kernel places functions each on its own, and tells only afterwards where.
         self._anywhere = frozenset(s.load_key for s in subjects if s.loop_in_function)
@@ -193,8 +194,9 @@ class KernelSession:
         self.missing: dict[str, str] = {}
         self.capacity = ATTACHED if method is Method.PACKET else None
         try:
-            self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
-            os.sched_setaffinity(0, {cpu})
+            if cpu is not None:
+                self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
+                os.sched_setaffinity(0, {cpu})
             _allow_descriptors()
             self._prepare()
         except BaseException:
@@ -371,12 +373,9 @@ class KernelEngine:
     chosen: Mapping[str, str] = {}
 
     @property
-    def cpu(self) -> int:
-        """The CPU that sessions pin the calling thread to.
-
-        CPU 0 serves most interrupts on most machines; the last is as good and quieter.
-        """
-        return max(os.sched_getaffinity(0))
+    def cpu(self) -> int | None:
+        """The CPU that sessions pin the calling thread to."""
+        return pinned_cpu()
 
     def open(self, subjects: Sequence[Subject], method: Method) -> KernelSession:
         """Load every subject's program once and check that it does its work.

@@ -14,11 +14,12 @@ import os
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from xdplab.engines.base import Method, Outcome, Session, Subject, pinned_cpu
+from xdplab.engines.base import Method, Outcome, Session, Subject
 from xdplab.engines.kernel import KernelSession
 from xdplab.engines.live_route import FramesRoute, Route, TopologyRoute
 from xdplab.engines.live_timer import LiveTimer, wait_for
 from xdplab.engines.live_ways import DATAPATH, LIVE_FRAMES, PACKETS, WAYS
+from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError
 from xdplab.net.generators.base import Generator, Outlet
 from xdplab.net.generators.programs import FramesGenerator, SkbGenerator

@@ -17,7 +17,8 @@ import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
-from xdplab.engines.base import Method, Outcome, Subject, Timer, pinned_cpu
+from xdplab.engines.base import Method, Outcome, Subject, Timer
+from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import NotPossibleError, XdplabError
 from xdplab.native.code import SHIFTS, NativeCode, lacking_features
 from xdplab.program.native import NativeSpec

@@ -15,14 +15,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name, pinned_cpu
-from xdplab.errors import MissingFeatureError, UsageError
+from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.engines.pinning import pinned_cpu
+from xdplab.errors import MissingFeatureError
 from xdplab.packets.frame import Frame
 from xdplab.user import runtime
-from xdplab.user.abi import ClearHead, Move, SkbReuse, UserBuffer, UserFrame, UserJob
+from xdplab.user.abi import SkbReuse, UserBuffer, UserFrame, UserJob
 from xdplab.user.buffer import FrameBuffer
 from xdplab.user.cache import ObjectCache
 from xdplab.user.clock import core_clock_ghz
+from xdplab.user.datapath import DATAPATH, VETH_MODEL, check_choice, datapath_value
 from xdplab.user.machine import UserObject, UserProgram
 from xdplab.user.options import Mode, Options
 from xdplab.user.veth_model import VethJob, VethModel
@@ -30,52 +32,8 @@ from xdplab.user.veth_model import VethJob, VethModel
 PACKETS = 8000
 """Packets a call of the packet method, as many as the kernel engine's repeats."""
 
-VETH_MODEL = "veth-model"
-"""Value of `receive`: packets go through a model of veth's receive path (user/veth_model.py)."""
-
 BUFFERS = 64
 """Buffers that packets rotate through: a NAPI budget's worth."""
-
-DATAPATH: Mapping[str, Mapping[str, int]] = {
-    "clear_head": {
-        "none": ClearHead.NONE,
-        "memset": ClearHead.MEMSET,
-        "rep-stosb": ClearHead.REP_STOSB,
-        "words": ClearHead.WORDS,
-        "constant": ClearHead.CONSTANT,
-    },
-    "trait_move": {"memmove": Move.MEMMOVE, "words": Move.WORDS},
-    "receive": {"ring": 0, VETH_MODEL: 1},
-    "skb_reuse": {"off": SkbReuse.OFF, "napi-cache": SkbReuse.NAPI_CACHE},
-}
-"""Variants of the data path by name and value, the default first: how adjust_head clears the bytes
-that it exposes, how it moves metadata, how packets come to the program (packet method), and what
-the veth model does with skb heads whose frame goes on. All are compiled from the same source."""
-
-CHOOSABLE = ("clear_head", "trait_move", "skb_reuse")
-"""What a run may choose, where its suites leave it open. How packets come is a suite's to say: its
-tables tell what a model is."""
-
-
-def datapath_value(name: str, value: str) -> int:
-    """The number behind a data-path variant; UsageError where there is none of that name."""
-    values = DATAPATH.get(name)
-    if values is None:
-        raise UsageError(f"there is no data-path variant {name!r}; there are {', '.join(DATAPATH)}")
-    if value not in values:
-        raise UsageError(f"{name} can be {', '.join(values)}, not {value!r}")
-    return values[value]
-
-
-def check_choice(chosen: Mapping[str, str]) -> None:
-    """UsageError where a run may not choose these for subjects that leave them open."""
-    for name, value in chosen.items():
-        if name not in CHOOSABLE:
-            raise UsageError(
-                f"a run cannot choose {name!r} of the data path; it may choose "
-                f"{', '.join(CHOOSABLE)}"
-            )
-        datapath_value(name, value)
 
 
 class _Timer:

@@ -9,6 +9,7 @@ So nanoseconds can be compared, and the share of a packet's time cannot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from xdplab.engines.base import XDP_REDIRECT, XDP_TX, Engine, Method, Subject
@@ -97,19 +98,22 @@ def _measures(kinds: Sequence[str]) -> Iterator[Measure]:
 def rate_change(difference: Estimate, gross: Estimate) -> Estimate | None:
     """The change of packets per second, in percent, where a packet's time changes by `difference`.
 
-    The interval is the difference's: what it is a share of is taken as it is. None where the
-    change is as large as the whole.
+    The interval is of both, what one of them adds to it and the other as roots of squares do. None
+    where the change may be as large as the whole.
     """
 
-    def percent(change_ns: float) -> float:
-        return -100 * change_ns / (gross.point + change_ns)
-
-    if gross.point + difference.low <= 0:
+    if gross.low + difference.low <= 0:
         return None
+
+    def percent(change_ns: float, gross_ns: float) -> float:
+        return -100 * change_ns / (gross_ns + change_ns)
+
+    point = percent(difference.point, gross.point)
+    by_gross = [percent(difference.point, end_ns) for end_ns in (gross.low, gross.high)]
     return Estimate(
-        percent(difference.point),
-        percent(difference.high),
-        percent(difference.low),
+        point,
+        point - math.hypot(point - percent(difference.high, gross.point), point - min(by_gross)),
+        point + math.hypot(percent(difference.low, gross.point) - point, max(by_gross) - point),
         difference.level,
         difference.n,
     )
@@ -183,7 +187,7 @@ def _reading(results: Results) -> Iterator[str]:
     yield (
         "Before and after differ in where a head goes whose frame was sent or redirected; both "
         "take heads by way of the NAPI cache. The percentage depends on the work that is assumed "
-        "around it: nanoseconds are the figure, and its interval is theirs."
+        "around it: nanoseconds are the figure."
     )
     twin = next((r for r in results.all() if r.variant == TWIN), None)
     if twin and twin.estimate:

@@ -45,7 +45,10 @@ def machine_lines(environment: Mapping[str, Any]) -> list[str]:
         f"JIT {_on_off(None if enabled is None else bool(enabled))}{hardened}",
         _mitigations(environment.get("mitigations")),
     ]
-    named = (("libbpf", environment.get("libbpf")), ("built by", environment.get("compiler")))
+    named = (
+        ("libbpf", environment.get("libbpf")),
+        ("xdplab's programs built by", environment.get("compiler")),
+    )
     software += [f"{name} {value}" for name, value in named if value]
     return [one_line(f"CPU: {', '.join(machine)}"), one_line(f"Kernel: {', '.join(software)}")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from xdplab.records import Document
@@ -29,15 +29,23 @@ class Report:
     def __init__(self, text_format: str) -> None:
         self._format = text_format
 
-    def show(self, tables: Sequence[Table], document: Document, engine: str) -> None:
+    def show(
+        self,
+        tables: Sequence[Table],
+        document: Document,
+        engine: str,
+        chosen: Mapping[str, str],
+    ) -> None:
         """Write one suite's tables, then the environment and the warnings of its document.
 
-        `engine` is that of the result document; each table's title says which it is.
+        `engine` is that of the result document, `chosen` what the run chose of its data path:
+        each table's title says both, since rows keep their names.
         """
         if sys.stdout is None:
             # Closed by the caller (>&-): there is nobody to show them to.
             return
-        where = ENGINE_TITLES.get(engine, engine)
+        choices = [f"{name}={value}" for name, value in chosen.items()]
+        where = " with ".join((ENGINE_TITLES.get(engine, engine), *choices))
         self.show_bare([replace(table, title=f"{table.title}, {where}") for table in tables])
         console = make_console()
         lines = environment.lines(document)
