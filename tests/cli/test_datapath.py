@@ -30,7 +30,7 @@ USAGE = 2
         (
             "clear_tail=memset",
             "'clear_tail', which no suite leaves open. There are: "
-            "clear_head (adjust-head), trait_move (traits), napi (veth), skb_reuse (veth)",
+            "clear_head (adjust-head) is none, memset",
         ),
         ("clear_head=magic", "clear_head can be none, memset,"),
         ("napi=sideways", "belongs to veth, which does not run here"),
