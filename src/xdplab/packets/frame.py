@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 from xdplab.errors import FrameError
@@ -72,6 +73,7 @@ def headers_bytes(packet: str) -> int:
     return _HEADERS_BYTES[packet]
 
 
+@functools.lru_cache
 def udp_frame(packet: str, frame_bytes: int) -> Frame:
     """A UDP packet of one of PACKETS in a frame of `frame_bytes` (without the FCS).
 

@@ -33,7 +33,6 @@ DROP = "drop"
 """The way that all others are compared with: v0 drops."""
 
 _NATIVE, _GENERIC = "native", "generic"
-_FRAME = udp_frame("ipv4", 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ def _plan(values: Values, engine: Engine) -> Plan:
 
 
 def _parameters(generator: str, mode: str = _NATIVE) -> dict[str, int | str]:
-    return {"generator": generator, "mode": mode, "frame_bytes": len(_FRAME.data)}
+    return {"generator": generator, "mode": mode, "frame_bytes": len(udp_frame("ipv4", 64).data)}
 
 
 def _key(route: Route, generator: str, mode: str = _NATIVE) -> str:
@@ -128,7 +127,7 @@ def _subject(route: Route, generator: str, mode: str = _NATIVE, twin: bool = Fal
         f"{TWIN}/{generator}" if twin else _key(route, generator, mode),
         shipped_object("paths"),
         route.program,
-        _FRAME,
+        udp_frame("ipv4", 64),
         action=route.action,
         instance=int(twin),
         datapath={"way": route.way, "generator": generator, "mode": mode},

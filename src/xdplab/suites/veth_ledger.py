@@ -42,11 +42,9 @@ _DATAPATH = {
     "veth": {"way": "drop", "generator": "frames"},
 }
 
-_FRAME = udp_frame("ipv4", 64)
-
 
 def _where(stage: str) -> dict[str, int | str]:
-    return {"stage": stage, "packet": "ipv4", "frame_bytes": len(_FRAME.data)}
+    return {"stage": stage, "packet": "ipv4", "frame_bytes": len(udp_frame("ipv4", 64).data)}
 
 
 _SHARES = {"test-run": 0.08, "live-frames": 0.07, "veth": 0.2}
@@ -66,7 +64,7 @@ def _group(stage: str) -> Group:
             f"{TWIN}/{stage}" if twin else f"{row.variant}/{stage}",
             shipped_object("packet_access"),
             row.program,
-            _FRAME,
+            udp_frame("ipv4", 64),
             action=XDP_DROP,
             instance=int(twin),
             datapath=_DATAPATH[stage],

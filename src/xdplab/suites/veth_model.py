@@ -41,7 +41,8 @@ PUBLISHED_PPS = {
 around the patch that gives such heads back to the NAPI cache; hardware unnamed."""
 
 _HEADS = {SLAB: "to the slab", NAPI_CACHE: "to the NAPI cache"}
-_FRAME = udp_frame("ipv4", 64)
+
+
 _MODEL = "veth"
 
 
@@ -78,7 +79,7 @@ def _subject(spec: ObjectSpec, path: str, kind: str, instance: int = 0) -> Subje
         TWIN if instance else f"{path}/{kind}",
         spec,
         path.replace("-", "_"),
-        _FRAME,
+        udp_frame("ipv4", 64),
         action=PATHS[path][1],
         instance=instance,
         datapath={"receive": "veth-model", "skb_reuse": kind},
