@@ -17,6 +17,7 @@ from click.testing import CliRunner, Result
 
 from tests.cli.command import WITHOUT_CAPABILITIES, assert_clean_error, redirected, xdplab
 from xdplab.cli.count import command
+from xdplab.counting import Tally, tables_of
 from xdplab.documents import document_from_json
 from xdplab.errors import CompileError
 from xdplab.packets.frame import udp_frame
@@ -168,6 +169,15 @@ def test_ctrl_c_keeps_the_counts_until_then(
     assert insns.estimate.n == at_packet
     lines = [r.estimate.point for r in document.results if r.metric == "line_insns" and r.estimate]
     assert sum(lines) == at_packet * insns.estimate.point
+
+
+@pytest.mark.usefixtures("_sigint_is_pythons_own")
+def test_long_counting_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xdplab.cli.count._PROGRESS_S", 0.0)
+    result = _interrupted(monkeypatch, 3)
+    assert [line for line in result.stderr.splitlines() if line.startswith("counted")] == [
+        f"counted {number} packets ..." for number in (1, 2, 3)
+    ]
 
 
 @pytest.mark.usefixtures("_sigint_is_pythons_own")
@@ -328,6 +338,22 @@ def test_a_capture_by_standard_input(tmp_path: Path) -> None:
     result = redirected("< /dev/null", "count", PARSER, "--pcap", "-")
     assert_clean_error(result, 2, "reading standard input failed")
     assert_clean_error(redirected("<&-", "count", PARSER, "--pcap", "-"), 2, "standard input")
+
+
+def test_an_endless_program_is_told_its_limits(tmp_path: Path) -> None:
+    text = ONE_OF_EACH.replace("return XDP_PASS", "for (;;) *(volatile int *)&ctx->data; return 1")
+    source = _made(tmp_path / "endless.bpf.c", text)
+    result = xdplab("count", f"{source}:plain", *_headers())
+    assert_clean_error(result, 3, "did not end", "10,000,000 instructions and 1 s")
+
+
+def test_what_is_of_no_line_says_so() -> None:
+    lines = {("a.c", 0): 2, ("a.c", 7): 1, ("", 0): 1}
+    _, with_lines, without = tables_of(
+        Tally("a", "p", (4,), {"XDP_DROP": 1}, {}, lines, {("a.c", 7): "x = 1;"})
+    )
+    texts = {row.cells[-1] for table in (with_lines, without) for row in table.rows}
+    assert texts == {"x = 1;", "(of no line: the compiler's own)"}
 
 
 def test_counts_that_nobody_could_read_are_not_made() -> None:

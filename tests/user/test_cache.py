@@ -92,3 +92,29 @@ def test_code_is_loaded_anew_elsewhere() -> None:
         program.place_anew()
         assert len({first, keeper.address, program.address}) == 3
         assert program.run(FRAME).retval == 2
+
+
+def test_a_home_that_is_not_there_is_not_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "nonexistent"))
+    assert retval(ObjectCache(), 3) == 3
+    assert not list(tmp_path.iterdir())
+    # One that is there gets its cache folder, which may be its first.
+    (tmp_path / "nonexistent").mkdir()
+    assert retval(ObjectCache(), 3) == 3
+    assert len(list(ObjectCache().folder.glob("*.o"))) == 1
+
+
+def test_a_relative_cache_folder_is_ignored(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    assert retval(ObjectCache(), 3) == 3
+    assert not list((tmp_path / "here").iterdir())
+    assert tmp_path / "home" in ObjectCache().folder.parents

@@ -55,6 +55,16 @@ def test_narrower_pages_stack_the_intervals() -> None:
     assert _text(EXAMPLE, 80) == _STACKED
 
 
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_texts_take_the_room_that_there_is(width: int) -> None:
+    source = "if (bpf_xdp_load_bytes(ctx, offset, header, IPV4_BYTES) < 0) return -1; " * 3
+    rows = [Row((12, "18.5 %", 72 + number, source)) for number in range(3)]
+    columns = (Column("instructions"), Column("share"), Column("line"), Column("source"))
+    lines = _text(Table("a.bpf.c", columns, rows), width).splitlines()
+    # Less than the longest word is left, since lines break at blanks.
+    assert width - len("(bpf_xdp_load_bytes(ctx, ") <= max(map(len, lines)) <= width
+
+
 def test_very_narrow_pages_get_a_list() -> None:
     lines = _text(EXAMPLE, 40).splitlines()
     assert "cost (ns): 7.81 [7.70, 7.90]" in lines

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from xdplab.experiment import Stop
 
 
+_PROGRESS_S = 5.0
+"""How often a line says how far counting is; most are done before the first one."""
+
+
 @click.command()
 @click.argument("program", metavar="OBJ[:PROG]")
 @click.option(
@@ -177,7 +181,11 @@ def _until_asked(frames: Frames, stop: Stop, signals: contextlib.ExitStack) -> I
     that signals ask only; before it (reading, compiling) they end the command as ever.
     """
     signals.enter_context(stop.on_signals())
-    for frame in frames:
+    told = time.monotonic()
+    for number, frame in enumerate(frames, 1):
         yield frame
+        if time.monotonic() - told > _PROGRESS_S:
+            told = time.monotonic()
+            click.echo(f"counted {number} packets ...", err=True)
         if stop.asked:
             return

@@ -31,7 +31,7 @@ def reference() -> str:
 
 
 def _section(command: click.Command, name: str) -> str:
-    context = click.Context(command, info_name=name, terminal_width=_WIDTH)
+    context = click.Context(command, info_name=name, terminal_width=_WIDTH, **cli.context_settings)
     return f"## `{name}`\n\n```text\n{command.get_help(context)}\n```\n"
 
 

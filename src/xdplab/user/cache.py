@@ -7,6 +7,7 @@ rest. A cache that cannot be written, or an entry that is damaged, is as good as
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import tempfile
@@ -23,14 +24,13 @@ class ObjectCache:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder
+        self._is_users = folder is None
 
     @property
     def folder(self) -> Path:
         """Where the entries are: the user's cache folder unless another was given."""
         if self._folder is None:
-            import platformdirs
-
-            self._folder = platformdirs.user_cache_path("xdplab") / "programs"
+            self._folder = _users_folder()
         return self._folder
 
     def read(self, key: str) -> bytes | None:
@@ -45,7 +45,7 @@ class ObjectCache:
     def write(self, key: str, data: bytes) -> None:
         """Keep `data`; where that fails nothing happens."""
         with contextlib.suppress(OSError):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self._make_folder()
             self._prune()
             # Readers see a whole entry or none: a name appears when its file is complete.
             handle, scratch = tempfile.mkstemp(dir=self.folder, prefix=".new-")
@@ -56,6 +56,12 @@ class ObjectCache:
             except BaseException:
                 Path(scratch).unlink(missing_ok=True)
                 raise
+
+    def _make_folder(self) -> None:
+        # A home that is not there (a service's, such as /nonexistent) is not made for a cache.
+        if self._is_users and not Path.home().is_dir() and Path.home() in self.folder.parents:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(Path.home()))
+        self.folder.mkdir(parents=True, exist_ok=True)
 
     def _path(self, key: str) -> Path:
         return self.folder / f"{key}.o"
@@ -71,3 +77,14 @@ class ObjectCache:
         ages.sort()
         for _, entry in ages[: len(ages) // 2]:
             entry.unlink(missing_ok=True)
+
+
+def _users_folder() -> Path:
+    import platformdirs
+
+    folder = platformdirs.user_cache_path("xdplab")
+    if not folder.is_absolute():
+        # "All paths set in these environment variables must be absolute [...] consider the path
+        # invalid and ignore it" (XDG Base Directory Specification): not one here, one there.
+        folder = Path.home() / ".cache" / "xdplab"
+    return folder / "programs"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from xdplab.program.spec import LineInfo
 from xdplab.user.abi import Fault
+from xdplab.user.watchdog import LIMIT_S
 
 _FAULT_TEXTS: Mapping[Fault, str] = {
     Fault.PACKET: "outside of the packet's linear part",
@@ -25,7 +26,8 @@ class FaultRecord:
 
     `program` is the one that was running (behind tail calls: another than was called), `slot` the
     instruction slot in it linked, `place` both in words with the source line, `line` that of the
-    object if it has any. `address` and `size_bytes` are what was accessed, `low` and `high`
+    object if it has any. `budget` is how many instructions a packet may take.
+    `address` and `size_bytes` are what was accessed, `low` and `high`
     (excluded) where it should have been, 0 where that is not one range. `helper` names the helper
     or kfunc that was called, "" if the program itself accessed memory.
     """
@@ -40,6 +42,7 @@ class FaultRecord:
     low: int
     high: int
     helper: str
+    budget: int
 
     @property
     def message(self) -> str:
@@ -47,7 +50,10 @@ class FaultRecord:
         by = f"{self.helper} was given" if self.helper else "accessed"
         match self.kind:
             case Fault.BUDGET:
-                what = "its instruction budget is spent"
+                what = (
+                    f"it did not end: a packet may take {self.budget:,} instructions and "
+                    f"{LIMIT_S:g} s"
+                )
             case Fault.DEPTH:
                 what = "too many calls are open"
             case Fault.HELPER:

@@ -360,6 +360,7 @@ class UserProgram:
             low=int(state.fault_low),
             high=int(state.fault_high),
             helper=helper,
+            budget=self._owner.budget,
         )
 
     def counts(self) -> Counts:

@@ -1,11 +1,13 @@
 """Where a table's text goes on a page of so many columns. Pure; styles are roles, not colours.
 
 Measured figures are never cut: a table that is too wide first wraps its headings, then
-stacks each interval below its point, then narrows its texts, and at last becomes a list.
+stacks each interval below its point, then narrows its texts as far as it must, and at last
+becomes a list.
 """
 
 from __future__ import annotations
 
+import bisect
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -48,9 +50,10 @@ def arrange(table: Table, width: int) -> list[Line]:
         (False, False, width),
         (True, False, width),
         (True, True, width),
-        (True, True, _NARROW_TEXT),
+        (True, True, None),
     ):
-        grid = _Grid(table, wrap_headings, stacked, text_width)
+        room = _text_width(table, width) if text_width is None else text_width
+        grid = _Grid(table, wrap_headings, stacked, room)
         if grid.total <= width:
             lines += grid.lines(width)
             break
@@ -59,6 +62,16 @@ def arrange(table: Table, width: int) -> list[Line]:
     for note in table.notes:
         lines += [[Piece(part, "note")] for part in _wrap(one_line(note), width, "  ", "  ")]
     return lines
+
+
+def _text_width(table: Table, width: int) -> int:
+    """The widest that texts may be for a stacked grid to fit the page; _NARROW_TEXT at least."""
+    # A cell of one long word is as wide as it is, whatever it may be: try, do not calculate.
+    fits = range(_NARROW_TEXT, width)
+    at = bisect.bisect_right(
+        fits, width, key=lambda text_width: _Grid(table, True, True, text_width).total
+    )
+    return max(_NARROW_TEXT, fits[at - 1] if at else 0)
 
 
 @dataclass(frozen=True, slots=True)
