@@ -121,6 +121,8 @@ def test_metadata_moves_where_the_engine_has_a_choice(monkeypatch: pytest.Monkey
     on.chosen = {"trait_move": "words"}
     (_, head) = planned(on)
     assert {m.variant for m in head.measures} == {"head/words", TWIN}
+    table = measure(monkeypatch, SUITE, {"values": (5,)}, on).tables[1]
+    assert [shown(row)[:3] for row in table.rows] == [[56, "words, inlined", 0.5]]
 
 
 def test_costs_are_shown_as_times_a_call_too(measured: Measured) -> None:

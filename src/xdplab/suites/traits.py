@@ -335,12 +335,12 @@ def _same_run(results: Results, loop: Estimate) -> Iterator[str]:
 
 def _head_rows(results: Results) -> Iterator[Row]:
     for count in results.values_of("values"):
+        first = True
         for move, title in MOVES.items():
             result = results.find(f"{HEAD}/{move}", {"values": count})
             if result is None:
                 continue
             metadata_bytes = traits.HEADER_BYTES + 8 * count
-            first = move == next(iter(MOVES))
             yield Row(
                 (
                     metadata_bytes if first else None,
@@ -351,6 +351,7 @@ def _head_rows(results: Results) -> Iterator[Row]:
                 note=result.note,
                 begins_section=first,
             )
+            first = False
 
 
 SUITE = Suite(
