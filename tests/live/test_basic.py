@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 import signal
 import socket
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import termios
 import time
+from pathlib import Path
 
 import pytest
 
@@ -201,6 +203,44 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
         process.stderr.close()
         assert process.wait(30) == 0
         assert not b.programs("v1")
+
+
+def test_a_full_disk_ends_it_and_its_totals_are_said() -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        with b.namespace, open("/dev/full", "w") as full:  # noqa: PTH123 - nothing is created
+            process = subprocess.Popen(
+                [XDPLAB, "drop", "v1", "-n", str(COUNT)],
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=environment(),
+            )
+        assert process.stderr is not None
+        assert process.stderr.readline() == "xdplab: drop on v1 (native)\n"
+        send(a, "v0", FRAME, COUNT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 3
+    assert "writing the output failed: No space left on device. " in stderr
+    assert f"Until then {COUNT:,} packets came in: XDP_DROP {COUNT:,}" in stderr
+
+
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_touched(tmp_path: Path) -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        refused = run(b, "drop", "v1", "--json", str(tmp_path / "nowhere" / "lines"))
+        assert refused.returncode == 2
+        assert "cannot be written" in refused.stderr
+        target = tmp_path / "lines"
+        done = run(b, "drop", "v1", "-d", "0.1", "-i", "0.1", "--json", str(target))
+        assert done.stdout.startswith("     0.1 s  v1")
+        kinds = [json.loads(line)["type"] for line in target.read_text().splitlines()]
+        assert kinds == ["start", "interval", "summary"]
+        kept = target.read_text()
+        with live(b, "pass", "v1"):
+            assert run(b, "drop", "v1", "--json", str(target)).returncode == 2
+        # What was refused has not written over what an earlier run had.
+        assert target.read_text() == kept
 
 
 def test_a_reader_that_reads_nothing_does_not_keep_it_from_ending() -> None:

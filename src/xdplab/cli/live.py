@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import click
 
 from xdplab.cli.arguments import Seconds, WholeNumber
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.errors import NotPossibleError, UsageError
+from xdplab.errors import NotPossibleError, OutputError, UsageError
 from xdplab.live.choices import ACCESSES, MODES, Mode
 
 if TYPE_CHECKING:
@@ -127,9 +127,10 @@ class Common:
 
     def conduct(self, plan: Plan) -> int:
         """Attach, show every interval, and sum up; return the exit status."""
+        from xdplab.kernel.host import environment
         from xdplab.live.session import Session
         from xdplab.live.watch import Ending, Signals, Why, watch
-        from xdplab.views.live import Lines
+        from xdplab.views.live import Lines, in_one_line
 
         ending = Ending(self.duration_s, self.packets)
         # Closed, standard output is None: then there is nobody to read lines.
@@ -139,23 +140,28 @@ class Common:
             if lines is not None:
                 lines.extended = not lines.extended
 
+        self._check_json_target()
+        facts = environment()
         with (
-            self._json_view() as json_view,
             Signals(toggle).handled() as signals,
             Session(plan, self.mode) as session,
+            self._json_view(facts) as json_view,
         ):
             views: list[View] = [view for view in (lines, json_view) if view is not None]
-            _warn(session)
-            for view in views:
-                view.begin(session)
+            _warn(session, facts)
 
             def show(part: Reading, total: Reading) -> None:
                 for view in () if self.quiet else views:
                     view.interval(part, total)
 
-            why, total = watch(session, ending, self.interval_s, signals, show)
-            for view in views:
-                view.end(why, total)
+            try:
+                for view in views:
+                    view.begin(session)
+                why, total = watch(session, ending, self.interval_s, signals, show)
+                for view in views:
+                    view.end(why, total)
+            except OutputError as error:
+                raise OutputError(f"{error}. {in_one_line(session.detach())}") from None
         if why is Why.GONE:
             consumer = plan.consumer
             raise (consumer and consumer.error) or NotPossibleError(
@@ -169,29 +175,28 @@ class Common:
     def _json_only(self) -> bool:
         return self.json_target == _STDOUT
 
+    def _check_json_target(self) -> None:
+        from xdplab.views.json_document import check_target
+
+        if self._json_only and sys.stdout is None:
+            raise UsageError("--json - was asked for, but standard output is closed")
+        if self.json_target is not None:
+            check_target(self.json_target)
+
     @contextlib.contextmanager
-    def _json_view(self) -> Iterator[View | None]:
+    def _json_view(self, facts: Mapping[str, Any]) -> Iterator[View | None]:
         from xdplab.views.live import JsonLines
 
         if self.json_target is None:
             yield None
         elif self._json_only:
-            if sys.stdout is None:
-                raise UsageError("--json - was asked for, but standard output is closed")
-            yield JsonLines(sys.stdout)
+            yield JsonLines(sys.stdout, facts)
         else:
-            try:
-                file = Path(self.json_target).open("w", encoding="utf-8")  # noqa: SIM115
-            except OSError as error:
-                raise UsageError(
-                    f"writing to {self.json_target or 'an empty name'} failed: {error.strerror}. "
-                    "Give a file's path, or - for standard output"
-                ) from None
-            with file:
-                yield JsonLines(file)
+            with Path(self.json_target).open("w", encoding="utf-8") as file:
+                yield JsonLines(file, facts)
 
 
-def _warn(session: Session) -> None:
+def _warn(session: Session, facts: Mapping[str, Any]) -> None:
     """Say on stderr what the user should know before packets flow, and then what begins."""
     plan = session.plan
     names = ", ".join(one.name for one in plan.interfaces)
@@ -202,6 +207,12 @@ def _warn(session: Session) -> None:
         how.append(plan.consumer.kind)
     for doubt in session.doubts:
         click.echo(f"xdplab: {doubt}", err=True)
+    if facts.get("bpf_stats_enabled"):
+        click.echo(
+            "xdplab: BPF statistics are on, which costs each packet tens of nanoseconds -> "
+            "sysctl kernel.bpf_stats_enabled=0",
+            err=True,
+        )
     for event, reason in session.missing.items():
         click.echo(f"xdplab: {event} is not counted here: {reason}", err=True)
     click.echo(f"xdplab: {plan.command} on {names}{to} ({', '.join(how)})", err=True)

@@ -1,7 +1,8 @@
 """bpf(2) without policy: one function a command, structures as in linux/bpf.h.
 
 Loading with relocation is libbpf's work (libbpf.py); what is here is what must be exact or
-fast: loading a relocated program again, object info, links and ids (test runs: testrun.py).
+fast: loading a relocated program again, object info, links, maps and ids (test runs:
+testrun.py). It is long for the structures, which each command has its own of.
 Every function raises `OSError` with the kernel's errno, untouched: callers know what they
 tried and word the error. File descriptors that the kernel returns are close-on-exec.
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Protocol
 
 from xdplab import __version__
+from xdplab.errors import OutputError
 from xdplab.live.readings import ACTIONS, Counts, EventKey, Reading, busy_cpus, by_action
 from xdplab.live.session import Session
 from xdplab.live.watch import Why
@@ -86,6 +87,13 @@ class Lines:
         _write(self._out, "".join(f"{one_line(line)}\n" for line in lines))
 
 
+def in_one_line(total: Reading) -> str:
+    """Totals for where there is no room for more."""
+    counts = {name: packets for name, packets in total.actions().items() if packets}
+    parts = ", ".join(f"{name} {packets:,}" for name, packets in (counts | total.losses()).items())
+    return f"Until then {total.packets:,} packets came in{': ' if parts else ''}{parts}"
+
+
 def _write(out: IO[str], text: str) -> None:
     """At once, whatever `out` is: who reads a pipe wants each interval when it is over."""
     try:
@@ -94,6 +102,8 @@ def _write(out: IO[str], text: str) -> None:
     except BrokenPipeError:
         # Without the errno, by which click would end with a status of its own.
         raise BrokenPipeError from None
+    except OSError as error:
+        raise OutputError(f"writing the output failed: {error.strerror or error}") from None
 
 
 def _details(reading: Reading, *, per_second: bool) -> Iterator[str]:
@@ -131,10 +141,11 @@ def _details(reading: Reading, *, per_second: bool) -> Iterator[str]:
 
 
 class JsonLines:
-    """A JSON object a line: `start`, `interval`s, `summary`."""
+    """A JSON object a line: `start` with the machine's environment, `interval`s, `summary`."""
 
-    def __init__(self, out: IO[str]) -> None:
+    def __init__(self, out: IO[str], environment: Mapping[str, Any]) -> None:
         self._out = out
+        self._environment = environment
 
     def begin(self, session: Session) -> None:
         plan = session.plan
@@ -162,6 +173,7 @@ class JsonLines:
                 },
                 "not_counted": dict(session.missing),
                 "doubts": session.doubts,
+                "environment": self._environment,
             }
         )
 
