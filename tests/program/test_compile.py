@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import stat
@@ -159,6 +160,26 @@ def test_a_header_that_is_missing_has_its_remedy(
     monkeypatch.setenv("XDPLAB_CLANG", os.fspath(path))
     with pytest.raises(CompileError, match=f"'{header}' file not found\n.*{hint}"):
         compile_object(source_path)
+
+
+@needs_compiler
+def test_what_killed_compilations_left_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, source_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    names = ("xdplab-cc-abandoned", "xdplab-cc-recent", "xdplab-cc-held", "of-another")
+    for name in names:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "out").write_text("half an object")
+        if name != "xdplab-cc-recent":
+            os.utime(tmp_path / name, (0, 0))
+    descriptor = os.open(tmp_path / "xdplab-cc-held", os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        compile_object(source_path)
+    finally:
+        os.close(descriptor)
+    assert {path.name for path in tmp_path.iterdir()} == set(names[1:])
 
 
 def test_without_a_temporary_directory_it_is_not_the_output_that_failed(

@@ -11,6 +11,7 @@ gives one sequence of bytes with one compiler, wherever the tree lies.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import importlib.util
 import os
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +68,11 @@ _NATIVE_FLAGS = (
 _NATIVE_DROPPED = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
 _TIMEOUT_S = 120
+
+_SCRATCH_PREFIX = "xdplab-cc-"
+
+_ABANDONED_S = 2 * _TIMEOUT_S
+"""No compilation takes that long: older ones without a lock are of processes that were killed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +154,42 @@ def _compile(compiler: _Compiler, source: Path, flags: Sequence[str]) -> bytes:
 @contextlib.contextmanager
 def _scratch(tried: str) -> Iterator[str]:
     try:
-        directory = tempfile.TemporaryDirectory(prefix="xdplab-cc-")
+        directory = tempfile.TemporaryDirectory(prefix=_SCRATCH_PREFIX)
     except OSError as error:
         raise NotPossibleError(
             f"{tried}: there is no directory for temporary files ({error.strerror or error}). "
             "Let TMPDIR name one that can be written"
         ) from None
-    with directory as scratch:
+    with directory as scratch, _held(scratch):
+        _clear_abandoned(Path(scratch))
         yield scratch
+
+
+@contextlib.contextmanager
+def _held(directory: str) -> Iterator[None]:
+    """A lock that ends with this process, however that ends."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _clear_abandoned(own: Path) -> None:
+    """Remove what compilations left that were killed: old, ours, and held by nobody."""
+    for other in own.parent.glob(f"{_SCRATCH_PREFIX}*"):
+        with contextlib.suppress(OSError):
+            status = other.lstat()
+            is_old = time.time() - status.st_mtime > _ABANDONED_S
+            if other == own or not is_old or status.st_uid != os.geteuid():
+                continue
+            descriptor = os.open(other, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(other, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _hint(diagnostics: str) -> str:
