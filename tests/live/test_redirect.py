@@ -41,19 +41,19 @@ def mac(pair: int, end: int) -> bytes:
     return bytes.fromhex(MAC.format(pair=pair, end=end).replace(":", ""))
 
 
-@pytest.mark.parametrize("mode", ["native", "skb"])
 @pytest.mark.parametrize(
-    ("command", "arrives"),
+    ("command", "mode", "arrives"),
     [
-        (("redirect",), SWAPPED),
-        (("redirect", "-l", "load-bytes"), SWAPPED),
-        (("redirect-map",), SWAPPED),
-        (("redirect-map", "-X"), SWAPPED[:6] + mac(1, 0) + SWAPPED[12:]),
+        (("redirect",), "native", SWAPPED),
+        (("redirect", "-l", "load-bytes"), "skb", SWAPPED),
+        (("redirect-map",), "native", SWAPPED),
+        (("redirect-map", "-X"), "native", SWAPPED[:6] + mac(1, 0) + SWAPPED[12:]),
+        (("redirect-map", "-X"), "skb", SWAPPED[:6] + mac(1, 0) + SWAPPED[12:]),
     ],
-    ids=["redirect", "by calls", "by devmap", "with its program"],
+    ids=["redirect", "by calls", "by devmap", "with its program", "with its program, skb"],
 )
 def test_what_is_redirected_arrives_and_both_ends_count_the_same(
-    command: tuple[str, ...], arrives: bytes, mode: str
+    command: tuple[str, ...], mode: str, arrives: bytes
 ) -> None:
     with path() as way, packet_socket(way.beyond, "w1") as hears:
         options = ("v1", "w0", "-m", mode, "-s", "--json")

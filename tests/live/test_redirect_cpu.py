@@ -60,42 +60,42 @@ def redirected(
 UDP6 = udp_frame("ipv6", 100).data
 ARP = bytes.fromhex("ffffffffffff0200000000010806") + bytes(46)
 
+TCP, ICMP, OTHER = (with_protocol(FRAME, number) for number in (6, 1, 99))
+
 CASES: dict[str, tuple[str, tuple[int, ...], dict[bytes, int], dict[int, int]]] = {
     "first": ("no-touch", (1, 0), {FRAME: COUNT}, {1: COUNT}),
     "first, touched": ("touch", (1, 0), {FRAME: COUNT}, {1: COUNT}),
     "in turn": ("round-robin", (0, 1), {FRAME: COUNT}, {0: COUNT // 2, 1: COUNT // 2}),
-    "udp second": ("l4-proto", (0, 1), {FRAME: 20, UDP6: 30}, {1: 50}),
-    "tcp and others first": (
+    # UDP is the second class, ICMP the third: the first CPU again.
+    "two for three classes": (
         "l4-proto",
         (0, 1),
-        {with_protocol(FRAME, 6): 20, with_protocol(FRAME, 99): 10, ARP: 5},
-        {0: 35},
+        {FRAME: 1, UDP6: 2, TCP: 10, OTHER: 20, ARP: 40, ICMP: 100},
+        {0: 170, 1: 3},
     ),
-    "icmp third of three": ("l4-proto", (0, 0, 1), {with_protocol(FRAME, 1): 20}, {1: 20}),
-    "icmp third of two": ("l4-proto", (0, 1), {with_protocol(FRAME, 1): 20}, {0: 20}),
+    "three for three classes": (
+        "l4-proto",
+        (0, 0, 1),
+        {FRAME: 1, TCP: 10, ICMP: 100},
+        {0: 11, 1: 100},
+    ),
     "source port": (
         "l4-sport",
         (0, 1),
-        {with_ports(FRAME, 1000, 1): 20, with_ports(FRAME, 1001, 2): 30},
+        {with_ports(FRAME, 1000, 1): 20, with_ports(TCP, 1001, 2): 30},
         {0: 20, 1: 30},
     ),
+    # Behind IPv6, behind IPv4 options, behind two tags.
     "destination port": (
         "l4-dport",
         (0, 1),
-        {with_ports(FRAME, 1, 1000): 20, with_ports(UDP6, 2, 1001, 54): 30},
-        {0: 20, 1: 30},
-    ),
-    "ports behind options": (
-        "l4-dport",
-        (0, 1),
-        {with_options(with_ports(FRAME, 4, 7)): 20},
-        {1: 20},
-    ),
-    "ports of a tagged packet": (
-        "l4-dport",
-        (0, 1),
-        {with_ports(udp_frame("qinq", 100).data, 4, 7, 42): 20},
-        {1: 20},
+        {
+            with_ports(FRAME, 1, 1000): 1,
+            with_ports(UDP6, 2, 1001, 54): 2,
+            with_options(with_ports(FRAME, 4, 7)): 10,
+            with_ports(udp_frame("qinq", 100).data, 4, 7, 42): 20,
+        },
+        {0: 1, 1: 32},
     ),
 }
 
@@ -114,9 +114,8 @@ def test_each_packet_goes_to_the_cpu_that_the_choice_says(case: str) -> None:
 
 def test_both_directions_of_a_flow_meet_on_one_cpu_and_flows_spread() -> None:
     flows = [FRAME[:33] + bytes([host]) + FRAME[34:] for host in range(3, 43)]
-    alone = sent_to(redirected("l4-hash", (0, 1), {FRAME: 20}))
-    assert list(alone.values()) == [20]
-    assert sent_to(redirected("l4-hash", (0, 1), {REVERSED: 20})) == alone
+    both = sent_to(redirected("l4-hash", (0, 1), {FRAME: 20, REVERSED: 20}))
+    assert list(both.values()) == [40]
     spread = sent_to(redirected("l4-hash", (0, 1), dict.fromkeys(flows, 1)))
     # Forty flows all on one of two CPUs: as good as no hash at all.
     assert set(spread) == {0, 1}

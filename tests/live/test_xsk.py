@@ -19,9 +19,10 @@ FRAME = udp_frame("ipv4", 100).data
 SWAPPED = FRAME[6:12] + FRAME[:6] + FRAME[12:]
 
 
-@pytest.mark.parametrize("mode", ["native", "skb"])
 @pytest.mark.parametrize(
-    "options", [(), ("-f", "4096", "-R", "4096", "-m", "-C", "copy", "-Q")], ids=["", "all"]
+    ("mode", "options"),
+    [("native", ()), ("skb", ("-f", "4096", "-R", "4096", "-m", "-C", "copy", "-Q"))],
+    ids=["as it is", "all options"],
 )
 def test_every_packet_reaches_this_process(mode: str, options: tuple[str, ...]) -> None:
     with places(2) as (a, b):
