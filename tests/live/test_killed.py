@@ -28,6 +28,7 @@ COMMANDS = (
     ("redirect-cpu", "v1", "-c", "0", "-r", "redirect", "-D", "w1"),
     ("xsk-drop", "v1"),
     ("xsk-tx", "v1"),
+    ("trafficgen", "v1", "-g", "skb"),
 )
 AT_ONCE = 4
 KILLS = 20

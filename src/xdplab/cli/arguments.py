@@ -59,26 +59,40 @@ class WholeNumbers(click.ParamType[tuple[int, ...]]):
         return known
 
 
-class Seconds(click.ParamType[float]):
-    """A time between two others; click's own range lets nan through."""
+class Decimal(click.ParamType[float]):
+    """A number between two others; click's own range lets nan through.
 
-    name = "SECONDS"
+    `what` and `unit` word the refusal.
+    """
 
-    def __init__(self, least_s: float, most_s: float) -> None:
-        self._least_s = least_s
-        self._most_s = most_s
+    name = "NUMBER"
+
+    def __init__(self, least: float, most: float, what: str, unit: str) -> None:
+        self._least = least
+        self._most = most
+        self._what = what
+        self._unit = unit
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
-        seconds = float(value) if _DECIMAL.fullmatch(str(value)) else math.nan
-        if not self._least_s <= seconds <= self._most_s:
+        number = float(value) if _DECIMAL.fullmatch(str(value)) else math.nan
+        if not self._least <= number <= self._most:
             self.fail(
-                f"{value!r} is no time from {self._least_s} to {self._most_s:.0f} seconds",
+                f"{value!r} is no {self._what} from {self._least} to {self._most:.0f} {self._unit}",
                 param,
                 ctx,
             )
-        return seconds
+        return number
+
+
+class Seconds(Decimal):
+    """A time between two others."""
+
+    name = "SECONDS"
+
+    def __init__(self, least_s: float, most_s: float) -> None:
+        super().__init__(least_s, most_s, "time", "seconds")
 
 
 class FilePath(click.Path):

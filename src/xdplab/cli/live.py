@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from xdplab.net.interface import Interface
     from xdplab.views.live import View
 
-_STDOUT = "-"
+STDOUT = "-"
+"""The name of a file that stands for standard output."""
 
 load_mode_option = click.option(
     "-l",
@@ -36,6 +37,42 @@ load_mode_option = click.option(
 )
 
 
+interval_option = click.option(
+    "-i",
+    "--interval",
+    "interval_s",
+    type=Seconds(0.05, 86_400.0),
+    default=2.0,
+    show_default=True,
+    help="Time between two lines.",
+)
+
+duration_option = click.option(
+    "-d",
+    "--duration",
+    "duration_s",
+    type=Seconds(0.05, 31_536_000.0),
+    help="End after this time. By default Ctrl-C ends it.",
+)
+
+json_option = click.option(
+    "--json",
+    "json_target",
+    is_flag=False,
+    flag_value=STDOUT,
+    metavar="[FILE|-]",
+    help="Write a JSON object a line: start, intervals, summary. To stdout in place of "
+    "the text (put --json last, or write --json=-), or to FILE beside it.",
+)
+
+yes_option = click.option(
+    "--yes-this-interface",
+    "yes",
+    is_flag=True,
+    help="Take an interface that carries the default route.",
+)
+
+
 def common_options(
     extended: tuple[str, ...] = ("-e", "--extended"),
     mode: tuple[str, ...] = ("-m", "--mode", "--xdp-mode"),
@@ -45,22 +82,8 @@ def common_options(
     `extended` and `mode` are the names of those that xdp-bench calls by several.
     """
     options = (
-        click.option(
-            "-i",
-            "--interval",
-            "interval_s",
-            type=Seconds(0.05, 86_400.0),
-            default=2.0,
-            show_default=True,
-            help="Time between two lines.",
-        ),
-        click.option(
-            "-d",
-            "--duration",
-            "duration_s",
-            type=Seconds(0.05, 31_536_000.0),
-            help="End after this time. By default Ctrl-C ends it.",
-        ),
+        interval_option,
+        duration_option,
         click.option(
             "-n",
             "--packets",
@@ -81,21 +104,8 @@ def common_options(
             show_default=True,
             help="Run the program in the driver, or behind it, where every interface can (skb).",
         ),
-        click.option(
-            "--json",
-            "json_target",
-            is_flag=False,
-            flag_value=_STDOUT,
-            metavar="[FILE|-]",
-            help="Write a JSON object a line: start, intervals, summary. To stdout in place of "
-            "the text (put --json last, or write --json=-), or to FILE beside it.",
-        ),
-        click.option(
-            "--yes-this-interface",
-            "yes",
-            is_flag=True,
-            help="Take an interface that carries the default route.",
-        ),
+        json_option,
+        yes_option,
     )
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -140,7 +150,7 @@ class Common:
             if lines is not None:
                 lines.extended = not lines.extended
 
-        self._check_json_target()
+        check_json_target(self.json_target)
         facts = environment()
         with (
             Signals(toggle).handled() as signals,
@@ -173,27 +183,34 @@ class Common:
 
     @property
     def _json_only(self) -> bool:
-        return self.json_target == _STDOUT
-
-    def _check_json_target(self) -> None:
-        from xdplab.views.json_document import check_target
-
-        if self._json_only and sys.stdout is None:
-            raise UsageError("--json - was asked for, but standard output is closed")
-        if self.json_target is not None:
-            check_target(self.json_target)
+        return self.json_target == STDOUT
 
     @contextlib.contextmanager
     def _json_view(self, facts: Mapping[str, Any]) -> Iterator[View | None]:
         from xdplab.views.live import JsonLines
 
-        if self.json_target is None:
-            yield None
-        elif self._json_only:
-            yield JsonLines(sys.stdout, facts)
-        else:
-            with Path(self.json_target).open("w", encoding="utf-8") as file:
-                yield JsonLines(file, facts)
+        with json_output(self.json_target) as out:
+            yield None if out is None else JsonLines(out, facts)
+
+
+def check_json_target(target: str | None) -> None:
+    """UsageError, before anything is touched, where --json cannot be written."""
+    from xdplab.views.json_document import check_target
+
+    if target == STDOUT and sys.stdout is None:
+        raise UsageError("--json - was asked for, but standard output is closed")
+    if target is not None:
+        check_target(target)
+
+
+@contextlib.contextmanager
+def json_output(target: str | None) -> Iterator[IO[str] | None]:
+    """Where JSON lines go: a file, standard output for STDOUT, None for None."""
+    if target is None or target == STDOUT:
+        yield None if target is None else sys.stdout
+    else:
+        with Path(target).open("w", encoding="utf-8") as file:
+            yield file
 
 
 def _warn(session: Session, facts: Mapping[str, Any]) -> None:

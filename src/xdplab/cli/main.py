@@ -30,6 +30,7 @@ _COMMANDS = {
     "redirect-cpu": "hand an interface's packets to other CPUs and count them",
     "xsk-drop": "take a queue's packets by an AF_XDP socket, drop and count them",
     "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
+    "trafficgen": "send packets out of an interface and count them",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`."""

@@ -104,6 +104,14 @@ def refuse_second_program(interface: Interface) -> None:
         )
 
 
+def veth_peer(interface: Interface) -> Interface | None:
+    """The other end of a veth pair, also in another namespace; None where it cannot be seen."""
+    if interface.peer is None:
+        return None
+    with _netlink() as netlink:
+        return _peer_of(interface.peer, netlink)
+
+
 def why_peer_drops(interface: Interface) -> str:
     """Why a veth's peer will drop what XDP sends out of `interface`; "" where nothing says so.
 

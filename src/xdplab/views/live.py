@@ -22,12 +22,13 @@ _COLUMNS: Sequence[tuple[EventKey, str]] = (
     (("xdp_devmap_xmit", "sent"), "xmit/s"),
 )
 """Rates of a line that not every command has."""
-_ENDINGS = {
+ENDINGS = {
     Why.DURATION: "its time was over",
     Why.PACKETS: "its packets had come",
     Why.ASKED: "a signal asked for it",
     Why.GONE: "an interface was removed",
 }
+"""Why a command ended, behind "ended since"."""
 
 
 class View(Protocol):
@@ -62,7 +63,7 @@ class Lines:
 
     def end(self, why: Why, total: Reading) -> None:
         packets = f"{total.packets:,} packet{'s' * (total.packets != 1)}"
-        ended = _ENDINGS[why]
+        ended = ENDINGS[why]
         lines = [
             f"{self._names}: {packets} in {duration(total.seconds)}, {total.rate_pps:,.0f}/s on "
             f"average; ended since {ended}",
@@ -84,7 +85,17 @@ class Lines:
         yield f"{rate(sum(part.losses().values()))} err,drop/s"
 
     def _write(self, lines: list[str]) -> None:
-        _write(self._out, "".join(f"{one_line(line)}\n" for line in lines))
+        write_lines(self._out, lines)
+
+
+def write_lines(out: IO[str], lines: Sequence[str]) -> None:
+    """Lines without what could steer a terminal, at once."""
+    _write(out, "".join(f"{one_line(line)}\n" for line in lines))
+
+
+def write_json_line(out: IO[str], data: Mapping[str, Any]) -> None:
+    """A JSON object and the end of its line, at once."""
+    _write(out, json.dumps(data) + "\n")
 
 
 def in_one_line(total: Reading) -> str:
@@ -184,7 +195,7 @@ class JsonLines:
         self._write({"type": "summary", "ended_by": why.value, **_data(total)})
 
     def _write(self, data: Mapping[str, Any]) -> None:
-        _write(self._out, json.dumps(data) + "\n")
+        write_json_line(self._out, data)
 
 
 def _data(reading: Reading) -> dict[str, Any]:
