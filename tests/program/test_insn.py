@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from xdplab.errors import ObjectError
 from xdplab.program import Insn, ObjectSpec, decode, disassemble, encode
 from xdplab.program import insn as isa
-from xdplab.program.insn import wide_immediate
+from xdplab.program.insn import subprogram_starts, wide_immediate
 
 ALU_TEXTS = [
     (isa.ADD, "+="),
@@ -192,3 +192,17 @@ def test_what_is_no_instruction_is_said_so(insn: Insn) -> None:
 def test_compiled_code_is_all_known(everything: ObjectSpec) -> None:
     for spec in (*everything.programs.values(), *everything.subprograms.values()):
         assert not [line for line in disassemble(decode(spec.insns)) if "unknown" in line]
+
+
+def test_subprograms_begin_where_calls_and_callbacks_point() -> None:
+    insns = [
+        Insn(isa.LD_IMM64, 1, 4, imm=5),  # slot 0: the address of slot 0 + 1 + 5
+        Insn(0, imm=0),
+        Insn(isa.JMP | isa.CALL, src=1, imm=1),  # slot 2: slot 2 + 1 + 1
+        Insn(isa.JMP | isa.CALL, imm=7),  # a helper's number is no place
+        Insn(isa.LD_IMM64, 1, 1, imm=9),  # nor is a map's
+        Insn(0, imm=0),
+        Insn(isa.JMP | isa.EXIT),
+    ]
+    assert subprogram_starts(encode(insns)) == [0, 4, 6]
+    assert subprogram_starts(encode(insns[3:4])) == [0]

@@ -6,6 +6,9 @@ import struct
 from functools import cache
 from pathlib import Path
 
+from xdplab.kernel.verifier import missing_feature
+from xdplab.program import ObjectSpec
+
 VMLINUX = Path("/sys/kernel/btf/vmlinux")
 """The kernel's BTF; its modules' are its neighbours, named after them."""
 
@@ -88,3 +91,21 @@ def btf_enum_names(btf: bytes, name: str) -> dict[int, str]:
                 return {value: text(offset) for offset, value in pairs}
         at = btf.find(wanted, at + 1, types + types_bytes)
     return {}
+
+
+def require_kfuncs(spec: ObjectSpec, program: str) -> None:
+    """MissingFeatureError for a weak kfunc that this kernel lacks.
+
+    libbpf leaves a call of number 0 in its place, and the verifier's words for what follows
+    from that name neither the kfunc nor the cause.
+    """
+    for relocation in spec.programs[program].relocations:
+        extern = spec.externs.get(relocation.symbol)
+        if relocation.kind != "extern" or extern is None or extern.kind != "kfunc":
+            continue
+        try:
+            known = has_function(extern.name)
+        except OSError:
+            return
+        if not known:
+            raise missing_feature(f"loading program {program} of {spec.name}", extern.name)

@@ -12,15 +12,18 @@ import errno
 import mmap
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 from types import TracebackType
 from typing import Any
 
 from xdplab.errors import KernelError, NotPossibleError, UsageError
 from xdplab.kernel import bpf, kernel_btf
-from xdplab.kernel.verifier import missing_feature, refusal
+from xdplab.kernel.maps import PROG_ARRAY
+from xdplab.kernel.verifier import refusal
 from xdplab.program import GlobalSpec, ObjectSpec
+from xdplab.program.insn import subprogram_starts
+from xdplab.program.uses import uses
 
 _LIBRARY = "libbpf.so.1"
 _LOG_BYTES = 1 << 22
@@ -52,6 +55,7 @@ _SIGNATURES: Mapping[str, tuple[Any, tuple[Any, ...]]] = {
     "bpf_map__set_value_size": (ctypes.c_int, (_Handle, ctypes.c_uint32)),
     "bpf_map__set_max_entries": (ctypes.c_int, (_Handle, ctypes.c_uint32)),
     "bpf_map__set_pin_path": (ctypes.c_int, (_Handle, ctypes.c_char_p)),
+    "bpf_map__set_autocreate": (ctypes.c_int, (_Handle, ctypes.c_bool)),
     "bpf_map__initial_value": (ctypes.c_void_p, (_Handle, ctypes.POINTER(ctypes.c_size_t))),
 }
 _PRINT_FUNCTION = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -142,10 +146,12 @@ class RelocatedProgram:
 class LoadedObject:
     """An object whose chosen programs are in the kernel. Use as a context manager.
 
-    `programs` names what to load (None: every entry program). `constants` sets `.rodata`
-    before loading: GlobalSpec name -> int or bytes; `map_sizes` gives maps another size than they
-    were declared with: name -> (bytes of a value, entries). Raises VerifierError, NotPossibleError
-    (missing privilege or library), KernelError, UsageError (unknown program or global).
+    `programs` names what to load (None: every entry program); what the source puts into prog arrays
+    comes along. `all_maps` False leaves out the maps that nothing loaded uses. `constants` sets
+    `.rodata` before loading: GlobalSpec name -> int or bytes; `map_sizes` gives maps another size
+    than they were declared with: name -> (bytes of a value, entries). Raises VerifierError,
+    NotPossibleError (missing privilege or library), KernelError, UsageError (unknown program or
+    global).
     """
 
     def __init__(
@@ -154,6 +160,8 @@ class LoadedObject:
         programs: Iterable[str] | None = None,
         constants: Mapping[str, int | bytes] | None = None,
         map_sizes: Mapping[str, tuple[int, int]] | None = None,
+        *,
+        all_maps: bool = True,
     ) -> None:
         self._lib = library()
         self._map_sizes = dict(map_sizes or {})
@@ -163,8 +171,13 @@ class LoadedObject:
             raise UsageError(
                 f"{spec.name} has no program {name!r}. It has: {', '.join(spec.programs)}"
             )
+        # libbpf fills every prog array of the object, whoever uses it.
+        filled = (name for name, one in spec.maps.items() if one.type == PROG_ARRAY and one.values)
+        wanted, used = uses(spec, (*wanted, *filled))
+        if all_maps:
+            used = frozenset(spec.maps)
         for name in sorted(wanted):
-            _require_kfuncs(spec, name)
+            kernel_btf.require_kfuncs(spec, name)
         self._messages_before = len(_messages)
         self._logs: dict[str, ctypes.Array[ctypes.c_char]] = {}
         self._views: dict[str, mmap.mmap] = {}
@@ -178,7 +191,7 @@ class LoadedObject:
         try:
             until = time.monotonic() + bpf.PATIENCE_S
             while -result in bpf.INTERRUPTED and time.monotonic() < until:
-                result = self._load(wanted, constants or {})
+                result = self._load(wanted, used, constants or {})
                 if -result not in bpf.INTERRUPTED:
                     break
                 # A signal came in the middle of loading, and libbpf cannot load one twice.
@@ -189,7 +202,12 @@ class LoadedObject:
             self.close()
             raise
 
-    def _load(self, wanted: frozenset[str], constants: Mapping[str, int | bytes]) -> int:
+    def _load(
+        self,
+        wanted: frozenset[str],
+        used: frozenset[str],
+        constants: Mapping[str, int | bytes],
+    ) -> int:
         """Open and load once; libbpf's answer, a negative errno where loading failed."""
         lib = self._lib
         self._handle = lib.bpf_object__open_mem(self._raw, len(self._raw), None)
@@ -214,6 +232,8 @@ class LoadedObject:
             lib.bpf_map__name(handle).decode(): handle
             for handle in self._each(lib.bpf_object__next_map)
         }
+        for name in self.spec.maps.keys() & maps.keys() - used:
+            lib.bpf_map__set_autocreate(maps.pop(name), False)
         for handle in maps.values():
             # A map that asks to be pinned would outlive us, or be that of somebody else's run.
             lib.bpf_map__set_pin_path(handle, None)
@@ -317,7 +337,7 @@ class LoadedObject:
 
     def _func_info(self, fd: int, insns: bytes) -> bpf.FuncInfo | None:
         info = bpf.prog_info(fd)
-        starts = _subprogram_starts(insns)
+        starts = subprogram_starts(insns)
         # The kernel drops subprograms that it finds dead; then order alone no longer tells
         # which record is whose, and a program without callbacks loads without records.
         if not info.btf_id or len(info.func_type_ids) != len(starts):
@@ -369,37 +389,3 @@ class LoadedObject:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _require_kfuncs(spec: ObjectSpec, program: str) -> None:
-    """MissingFeatureError for a weak kfunc that this kernel lacks.
-
-    libbpf leaves a call of number 0 in its place, and the verifier's words for what follows
-    from that name neither the kfunc nor the cause.
-    """
-    for relocation in spec.programs[program].relocations:
-        extern = spec.externs.get(relocation.symbol)
-        if relocation.kind != "extern" or extern is None or extern.kind != "kfunc":
-            continue
-        try:
-            known = kernel_btf.has_function(extern.name)
-        except OSError:
-            return
-        if not known:
-            raise missing_feature(f"loading program {program} of {spec.name}", extern.name)
-
-
-def _subprogram_starts(insns: bytes) -> Sequence[int]:
-    """Instruction offsets at which subprograms begin: 0 and every target of a pseudo call."""
-    starts = {0}
-    index = 0
-    count = len(insns) // 8
-    while index < count:
-        code, registers = insns[8 * index], insns[8 * index + 1]
-        source = registers >> 4
-        imm = int.from_bytes(insns[8 * index + 4 : 8 * index + 8], "little", signed=True)
-        # BPF_PSEUDO_CALL is 1 in a call, BPF_PSEUDO_FUNC 4 in a 64-bit load.
-        if (code == 0x85 and source == 1) or (code == 0x18 and source == 4):
-            starts.add(index + 1 + imm)
-        index += 2 if code == 0x18 else 1
-    return sorted(starts)

@@ -8,7 +8,7 @@ Numbers are those of RFC 9669 and of the kernel's include/uapi/linux/bpf.h. An o
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from xdplab.errors import ObjectError
@@ -125,3 +125,16 @@ def encode(insns: Iterable[Insn]) -> bytes:
 def wide_immediate(first: Insn, second: Insn) -> int:
     """The unsigned 64-bit value of a 64-bit load's two slots."""
     return first.imm & 0xFFFFFFFF | (second.imm & 0xFFFFFFFF) << 32
+
+
+def subprogram_starts(insns: bytes) -> Sequence[int]:
+    """Instruction offsets at which subprograms begin: 0 and every target of a pseudo call."""
+    # BPF_PSEUDO_CALL is 1 in a call, BPF_PSEUDO_FUNC 4 in a 64-bit load.
+    return sorted(
+        {0}
+        | {
+            slot + 1 + insn.imm
+            for slot, insn in enumerate(decode(insns))
+            if (insn.code == 0x85 and insn.src == 1) or (insn.is_wide and insn.src == 4)
+        }
+    )
