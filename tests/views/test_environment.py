@@ -10,6 +10,7 @@ import pytest
 from xdplab import records
 from xdplab.kernel.disturbances import disturbances
 from xdplab.kernel.host import environment
+from xdplab.kernel.mitigations import call_mitigations
 from xdplab.records import Document, Estimate, Result, RunInfo
 from xdplab.views.environment import lines, machine_lines
 
@@ -63,13 +64,21 @@ def test_three_lines_and_one_for_each_warning() -> None:
         "CPU: Xeon E5, 12 CPUs (2 for us), 3.51 GHz measured, SMT on, turbo off, "
         "governor performance, no virtual machine",
         "Kernel: Linux 6.18.1, x86_64, JIT on, "
-        "mitigations: spectre_v2 Retpolines; retbleed vulnerable, libbpf 1.5, "
+        "call mitigations: retpolines, IBPB conditional; vulnerable: retbleed, libbpf 1.5, "
         "xdplab's programs built by clang 22",
         "Run: xdplab 0.1.0, 2025-01-01T00:00:00Z, xdplab run --json 'my run.json', "
         "engine kernel on CPU 1, operation method (resolution 0.01 ns), 5 to 9 loads, "
         "95 % intervals, 1 min 15 s",
         "Warning [smt]: SMT is active -> switch it off",
     ]
+
+
+def test_the_fields_of_a_document_are_told_not_its_texts() -> None:
+    fields = call_mitigations({"spectre_v2": "Mitigation: Enhanced / Automatic IBRS"})
+    told = {**_FACTS, "call_mitigations": fields}
+    assert "call mitigations: Enhanced / Automatic IBRS, libbpf" in machine_lines(told)[1]
+    none = {**_FACTS, "call_mitigations": call_mitigations({"spectre_v2": "Not affected"})}
+    assert "call mitigations: none, libbpf" in machine_lines(none)[1]
 
 
 def test_an_interrupted_run_says_so() -> None:

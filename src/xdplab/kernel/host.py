@@ -15,6 +15,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from xdplab.kernel.mitigations import call_mitigations, in_force
+
 # What decides how memory is cleared and copied, how time is kept and what a call costs.
 _FLAGS_OF_INTEREST = re.compile(
     r"avx2|avx512f|erms|fsrm|fsrs|fzrm|constant_tsc|nonstop_tsc|tsc_known_freq|hypervisor|"
@@ -49,10 +51,12 @@ def environment(root: Path = Path("/")) -> dict[str, Any]:
     """
     info = _cpuinfo(root)
     flags = info.get("flags", info.get("Features", "")).split()
+    texts = _vulnerabilities(root)
     return {
         "cpu": _cpu(root, info, flags),
         "clock": _clock(root, info, flags),
-        "mitigations": _mitigations(root),
+        "mitigations": texts,
+        "call_mitigations": call_mitigations(texts),
         "smt": {
             "active": _truth(_read(root, f"{_CPUS}/smt/active")),
             "control": _read(root, f"{_CPUS}/smt/control"),
@@ -171,7 +175,12 @@ def _megahertz(root: Path, name: str) -> float | None:
     return None if kilohertz is None else kilohertz / 1000
 
 
-def _mitigations(root: Path) -> dict[str, str] | None:
+def mitigations_of_calls() -> tuple[str, ...]:
+    """What calls of the running kernel pay for, in a few words each."""
+    return in_force(call_mitigations(_vulnerabilities(Path("/"))) or {})
+
+
+def _vulnerabilities(root: Path) -> dict[str, str] | None:
     try:
         names = sorted(path.name for path in (root / _CPUS / "vulnerabilities").iterdir())
     except OSError:

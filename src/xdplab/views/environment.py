@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdplab import records
+from xdplab.kernel.mitigations import call_mitigations, in_force
 from xdplab.views.format import duration, one_line
 
-# Those that change what a call, a return or an indirect jump costs.
-_CALL_MITIGATIONS = ("spectre_v2", "retbleed", "spec_rstack_overflow", "indirect_target_selection")
 _UNIT_NAMES = {"ns": "ns", "pps": "packets/s", "insns": "instructions"}
 
 
@@ -43,7 +42,7 @@ def machine_lines(environment: Mapping[str, Any]) -> list[str]:
         f"{kernel.get('system', 'unknown')} {kernel.get('release', '')}".strip(),
         str(kernel.get("machine", "unknown machine")),
         f"JIT {_on_off(None if enabled is None else bool(enabled))}{hardened}",
-        _mitigations(environment.get("mitigations")),
+        _mitigations(environment),
     ]
     named = (
         ("libbpf", environment.get("libbpf")),
@@ -98,20 +97,19 @@ def _virtual(virtualisation: Mapping[str, Any]) -> str:
     return f"virtual machine ({name})" if name else "virtual machine"
 
 
-def _mitigations(texts: Any) -> str:
-    if not isinstance(texts, Mapping):
+def _mitigations(environment: Mapping[str, Any]) -> str:
+    """Of those that change what a call, a return or an indirect jump costs."""
+    fields, texts = environment.get("call_mitigations"), environment.get("mitigations")
+    if not isinstance(fields, Mapping):
+        # Documents that are older than the field.
+        fields = call_mitigations(texts) if isinstance(texts, Mapping) else None
+    if fields is None:
         return "mitigations unknown"
-    short = []
-    for name in _CALL_MITIGATIONS:
-        text = str(texts.get(name, "Not affected"))
-        if text != "Not affected":
-            short.append(f"{name} {_first_clause(text)}")
-    return f"mitigations: {'; '.join(short)}" if short else "no call mitigations"
-
-
-def _first_clause(text: str) -> str:
-    clause = text.removeprefix("Mitigation: ").partition(";")[0].strip()
-    return clause.lower() if clause.startswith("Vulnerable") else clause
+    parts = [f"call mitigations: {', '.join(in_force(fields)) or 'none'}"]
+    vulnerable = fields.get("vulnerable")
+    if isinstance(vulnerable, list) and vulnerable:
+        parts.append(f"vulnerable: {', '.join(map(str, vulnerable))}")
+    return "; ".join(parts)
 
 
 def _run(document: records.Document) -> str:
