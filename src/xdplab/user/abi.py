@@ -216,6 +216,7 @@ class UserJob(ctypes.Structure):
         ("buffer_count", ctypes.c_uint32),
         ("clock", ctypes.c_int32),
         ("packets", ctypes.c_uint64),
+        ("stack_shift", ctypes.c_uint64),
         ("done", ctypes.c_uint64),
         ("actions", ctypes.c_uint64 * ACTIONS),
     )

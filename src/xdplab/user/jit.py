@@ -194,3 +194,9 @@ class LoadedCode:
             raise XdplabError(f"LLVM could not load a compiled program: {error}") from None
         self.addresses = {name: int(self._tracker[name]) for name in exports}
         self.address = self.addresses[exports[0]]
+
+
+def runtime_copy() -> LoadedCode:
+    """The runtime's machine code once more, at another place; `addresses` are its functions'."""
+    library = runtime.library()
+    return LoadedCode(library.object_code, {}, tuple(library.symbols()))

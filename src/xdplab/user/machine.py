@@ -60,7 +60,8 @@ class UserObject:
     """An object file made ready: maps, data sections, and programs as they are asked for.
 
     `constants` sets variables of `.rodata`. `seed` is that of the programs' random numbers. `cache`
-    keeps compiled programs (None: nothing is kept). Raises UsageError for an unknown variable,
+    keeps compiled programs (None: nothing is kept). `copy` is the copy of the runtime that programs
+    call (None: the process's own). Raises UsageError for an unknown variable,
     NotPossibleError where the engine does not run on this machine.
     """
 
@@ -73,8 +74,10 @@ class UserObject:
         seed: int = 1,
         nr_cpus: int = 1,
         cache: ObjectCache | None = None,
+        copy: LoadedCode | None = None,
     ) -> None:
         self.spec = spec
+        self._copy = copy
         self.options = options or Options()
         self._cache = cache
         self.host = runtime.Host(nr_cpus=nr_cpus)
@@ -225,8 +228,8 @@ class UserObject:
 
     def symbols(self, translation: Translation) -> dict[str, int]:
         """Addresses of what a translation refers to and the object or the runtime has."""
-        library = runtime.library()
-        found = {name: library.address(name) for name in translation.functions}
+        known = self._copy.addresses if self._copy else runtime.library().symbols()
+        found = {name: known[name] for name in translation.functions}
         for name in translation.maps:
             found[map_symbol(name)] = self.maps[name].address
         for name in translation.sections:

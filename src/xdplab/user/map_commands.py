@@ -31,6 +31,7 @@ def command(name: str) -> Any:
         "user_map_pop": (ctypes.c_int64, pointer, pointer),
         "user_map_peek": (ctypes.c_int64, pointer, pointer),
         "user_map_take": (pointer, pointer, pointer, pointer),
+        "user_map_skip": (None, pointer),
         "user_map_lost": (ctypes.c_uint64, pointer),
     }
     return library().function(name, *types[name])

@@ -225,6 +225,12 @@ class UserMap:
             records.append(Record(data, cpu.value if self.spec.type != RINGBUF else 0))
         return records
 
+    def skip(self) -> None:
+        """Give up all records of a ring buffer or perf event array, unread."""
+        if self.spec.type not in (RINGBUF, PERF_EVENT_ARRAY):
+            raise OSError(errno.EINVAL, f"{self.spec.type_name} holds no records")
+        command("user_map_skip")(self.address)
+
     @property
     def lost_count(self) -> int:
         """Records of a perf event array that found no room."""

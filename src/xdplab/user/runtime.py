@@ -142,6 +142,7 @@ def _key() -> str:
 class RuntimeLibrary:
     """The runtime's machine code; made by `library()`, lives as long as the process.
 
+    `object_code` is the relocatable object that it was loaded from.
     `cache` keeps it for the next process, in the user's cache folder unless another is given.
     """
 
@@ -162,10 +163,18 @@ class RuntimeLibrary:
             for function in module.functions
             if not function.is_declaration and function.linkage.name == "external"
         ]
+        self.object_code = b""
+
+        def compiled(_module: ModuleRef, data: bytes) -> None:
+            self.object_code = data
+            self._cache.write(key, data)
+
+        def kept(_module: ModuleRef) -> bytes | None:
+            self.object_code = self._cache.read(key) or b""
+            return self.object_code or None
+
         self._engine = llvm.create_mcjit_compiler(module, machine)
-        self._engine.set_object_cache(
-            lambda _, data: self._cache.write(key, data), lambda _: self._cache.read(key)
-        )
+        self._engine.set_object_cache(compiled, kept)
         self._engine.finalize_object()
         self._addresses = {name: int(self._engine.get_function_address(name)) for name in names}
         for name, address in self._addresses.items():

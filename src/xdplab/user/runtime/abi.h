@@ -197,6 +197,7 @@ struct user_job {
 	u32 buffer_count;
 	s32 clock;            /* clock id of CLOCK_MONOTONIC */
 	u64 packets;
+	u64 stack_shift;      /* bytes by which the program's stack lies lower */
 	u64 done;             /* out: packets that ran to their end */
 	u64 actions[USER_ACTIONS]; /* out: how often each retval came; others count in the last */
 };

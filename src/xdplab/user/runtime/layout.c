@@ -113,6 +113,7 @@ static const struct layout_entry layout[] = {
 	OFFSET(user_job, buffer_count),
 	OFFSET(user_job, clock),
 	OFFSET(user_job, packets),
+	OFFSET(user_job, stack_shift),
 	OFFSET(user_job, done),
 	OFFSET(user_job, actions),
 	SIZE(user_veth_job),

@@ -113,14 +113,26 @@ static void perf_create(struct user_map *map, u8 *memory)
 }
 
 u8 *user_map_take(struct user_map *map, u32 *bytes, u32 *cpu);
+void user_map_skip(struct user_map *map);
 u64 user_map_lost(const struct user_map *map);
+
+static struct ring *ring_of(struct user_map *map)
+{
+	return map->type == MAP_RINGBUF ? map->inside : perf_ring(map);
+}
 
 /* The next record of a ring buffer or perf event array; `*cpu` is who wrote it (perf only). */
 u8 *user_map_take(struct user_map *map, u32 *bytes, u32 *cpu)
 {
-	struct ring *ring = map->type == MAP_RINGBUF ? map->inside : perf_ring(map);
+	return ring_take(ring_of(map), bytes, cpu);
+}
 
-	return ring_take(ring, bytes, cpu);
+/* All records at once, unread. */
+void user_map_skip(struct user_map *map)
+{
+	struct ring *ring = ring_of(map);
+
+	ring->consumer = ring->producer;
 }
 
 /* Records that found no room in a perf event array. */
