@@ -60,6 +60,32 @@ def test_a_placement_is_somewhere_else_and_timers_follow() -> None:
         assert 0 <= session.placement("once_helper") < 64
 
 
+@pytest.mark.parametrize("receive", ["ring", "veth-model"])
+def test_stacks_and_helpers_are_not_always_in_one_place(receive: str) -> None:
+    datapath = {"receive": receive}
+    one = subject("once_helper", action=XDP_PASS, datapath=datapath)
+    shifts, helpers, made = set(), set(), []
+    with UserEngine().open([one], Method.PACKET) as session:
+        first = session.timer("once_helper")
+        for _ in range(40):
+            session.place(["once_helper"])
+            loaded = session._loaded[one.load_key]
+            if loaded.object not in made:
+                made.append(loaded.object)
+            program = loaded.program
+            called = loaded.object.symbols(program.translation)
+            helpers.add(called["user_helper_xdp_adjust_head"])
+            shifts.add(loaded.job(one, 1).stack_shift)
+            assert session.timer("once_helper")() > 0
+            # One that was made before goes on with what there is now.
+            assert first() > 0
+            assert session.run("once_helper").retval == XDP_PASS
+    assert all(shift % 16 == 0 for shift in shifts)
+    assert len(shifts) > 20
+    # Copies of the runtime lie beside one another; with each comes a new object.
+    assert 1 < len(helpers) <= len(made) <= 5
+
+
 def test_a_wrong_action_and_a_lacking_helper_are_rows_that_say_so() -> None:
     subjects = [
         subject("once_helper", "big", globals={"size": 300}),

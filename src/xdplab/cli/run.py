@@ -67,8 +67,12 @@ def _datapath_list() -> str:
 
 def _suite_list() -> str:
     # A line that is only a backspace keeps click from folding the lines behind it.
-    names = [f"  {suite.name}: {suite.title}" for suite in find_suites().values()]
+    names = [f"  {suite.name}: {suite.title}{_times(suite)}" for suite in find_suites().values()]
     return "\n".join(["\b", "Suites:", *names])
+
+
+def _times(suite: Suite) -> str:
+    return f" ({suite.weight:g} times the --time)" if suite.weight != 1 else ""
 
 
 @click.command(epilog=_suite_list())
@@ -344,7 +348,7 @@ class _Run:
                 if self._stop.asked:
                     return
                 share = _SHARE[engine.name] if len(engines) > 1 else 1.0
-                self._measure(suite, engine, share * self._time_s, report)
+                self._measure(suite, engine, share * suite.weight * self._time_s, report)
 
     def _engines_of(self, suite: Suite) -> list[Engine]:
         return [engine for engine in self._engines if suite.runs_on(engine.name)]

@@ -39,6 +39,23 @@ LoadKey = tuple[str, str, int]
 """Object, program and instance: what tells one load from another."""
 
 
+Entries = Sequence[tuple[bytes, bytes]]
+"""Keys and values of a map; of a per-CPU map every CPU gets the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What a program finds around it: interface 1 (`lo`) and one route, nobody else's.
+
+    bpf_fib_lookup finds that `destination`, an IPv4 prefix ("198.18.0.0/15"), is reached by way
+    of `gateway`, an address whose MAC address (`gateway_mac`, 6 bytes) is known.
+    """
+
+    destination: str
+    gateway: str
+    gateway_mac: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Subject:
     """One thing to time: a program with its globals on a frame.
@@ -51,6 +68,9 @@ class Subject:
     `requires` are features that a native function needs of the processor, by LLVM's names.
     `loop_in_function`: the loop of operations is in a function that the program calls, so that
     the program's own place decides nothing and is not worth a search.
+    `entries` are what its maps hold at first, by their names; subjects that share a load share
+    them. Prog arrays hold what the source puts there, a program itself as it is loaded at the
+    moment. Ring buffers are emptied before each call.
     """
 
     key: str
@@ -64,6 +84,8 @@ class Subject:
     datapath: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
     loop_in_function: bool = False
+    entries: Mapping[str, Entries] = field(default_factory=dict)
+    network: Network | None = None
 
     @property
     def bpf_object(self) -> ObjectSpec:
@@ -168,6 +190,10 @@ class Engine(Protocol):
     @property
     def chosen(self) -> Mapping[str, str]:
         """Those of this run, for subjects that leave them open; every result tells of them."""
+
+    @property
+    def mitigations(self) -> Sequence[str]:
+        """What is in force around the calls of its programs, in a few words each."""
 
     @property
     def cpu(self) -> int | None:

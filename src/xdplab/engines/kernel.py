@@ -15,37 +15,27 @@ import ctypes
 import errno
 import os
 import platform
-import random
 import resource
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
 from xdplab.engines.pinning import pinned_cpu
-from xdplab.errors import KernelError, MissingFeatureError
+from xdplab.engines.placement import Loads
+from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError
 from xdplab.kernel import bpf
+from xdplab.kernel.host import mitigations_of_calls
 from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
+from xdplab.kernel.maps import PROG_ARRAY, RINGBUF, RingBuffer, fill
 from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
+from xdplab.net.route import add_route
 from xdplab.program.shipped import shipped_object
 
 REPEAT = 8000
 """Packets a call of the packet method: about 50 us of the shortest program, so that entering
 the kernel (1 to 2 us) stays a small part, and short enough to be seldom interrupted."""
-
-_CLASSES = range(8, 64, 4)
-"""What a program's address modulo 64 can be on x86: 8 bytes of header, steps of 4."""
-
-_TRIES = 12
-"""Loads that may be spent on one program to reach a class. What does not fit now is kept for
-a trial that it fits, so that in the long run a trial takes about one load."""
-
-_LOADS_THAT_TELL = 40
-"""Loads without a class after which it counts as out of a program's reach. Were it one of 14
-even classes, so many would miss it once in twenty programs, and nothing but time be lost."""
-
-_SEED = 20
 
 ATTACHED = 8
 """Programs attached at any time in the packet method, filled up where fewer are measured. The
@@ -55,12 +45,33 @@ packet pays: a power of two gives all of them the same depth, always eight the s
 _CHAIN_CYCLES = 100 * 100 * 3
 """Cycles of calibrate.bpf.c's chain: 100 turns of 100 multiplications of three cycles."""
 
-_STOCK = 4
-"""Loads kept per program and class for later trials."""
+
+_PLACEMENTS_A_MAP = 12
+"""Placements after which maps are made anew: what memory they got is luck."""
+
+
+class _Preparation:
+    """What a call of a subject finds: its globals, and its ring buffers empty."""
+
+    __slots__ = ("_pokes", "_rings")
+
+    def __init__(
+        self,
+        pokes: Sequence[tuple[ctypes.Array[ctypes.c_char], bytes]],
+        rings: Sequence[RingBuffer],
+    ) -> None:
+        self._pokes = pokes
+        self._rings = rings
+
+    def __call__(self) -> None:
+        for target, value in self._pokes:
+            target.raw = value
+        for ring in self._rings:
+            ring.skip()
 
 
 class _Timer:
-    __slots__ = ("_pokes", "_repeat", "_run", "_use_duration", "operations_per_call")
+    __slots__ = ("_prepare", "_repeat", "_run", "_use_duration", "operations_per_call")
     counts: Mapping[str, int] = {}
 
     def __init__(
@@ -69,17 +80,16 @@ class _Timer:
         repeat: int,
         use_duration: bool,
         operations_per_call: int,
-        pokes: Sequence[tuple[ctypes.Array[ctypes.c_char], bytes]],
+        prepare: _Preparation,
     ) -> None:
         self._run = run
         self._repeat = repeat
         self._use_duration = use_duration
-        self._pokes = pokes
+        self._prepare = prepare
         self.operations_per_call = operations_per_call
 
     def __call__(self) -> int:
-        for target, value in self._pokes:
-            target.raw = value
+        self._prepare()
         try:
             elapsed_ns = self._run(self._repeat)
         except OSError as error:
@@ -95,85 +105,6 @@ class _Timer:
         return self._run.duration_ns
 
 
-class _Loads:
-    """Loads of relocated programs, by address class; closes whatever it still holds."""
-
-    def __init__(self) -> None:
-        self._stock: dict[LoadKey, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-        self._loaded: Counter[LoadKey] = Counter()
-        self._seen: dict[LoadKey, set[int]] = defaultdict(set)
-        self._goals = random.Random(_SEED)
-        self.current: dict[LoadKey, tuple[int, int]] = {}
-
-    def place(
-        self,
-        programs: Mapping[LoadKey, RelocatedProgram],
-        wanted: Sequence[LoadKey],
-        anywhere: frozenset[LoadKey],
-    ) -> None:
-        """Give each wanted program a load that it has not had, of one class where possible.
-
-        The class is drawn evenly, since no program may choose where it will live: a class
-        chosen for being quiet, or for being reached by all, would make the figure its own.
-        Those of `anywhere` take the first place that they get.
-        """
-        self.retire()
-        goal = self._goals.choice(_CLASSES)
-        for key in wanted:
-            program = programs[key]
-            self.current[key] = (
-                self._load(key, program) if key in anywhere else self._take(key, program, goal)
-            )
-
-    def _take(self, key: LoadKey, program: RelocatedProgram, goal: int) -> tuple[int, int]:
-        stock = self._stock[key]
-        if stock[goal]:
-            return stock[goal].pop(), goal
-        for _ in range(_TRIES):
-            fd, found = self._load(key, program)
-            if found == goal or self._is_out_of_reach(key, goal):
-                return fd, found
-            if len(stock[found]) < _STOCK:
-                stock[found].append(fd)
-            else:
-                os.close(fd)
-        return self._load(key, program)
-
-    def _load(self, key: LoadKey, program: RelocatedProgram) -> tuple[int, int]:
-        try:
-            fd = program.load()
-        except OSError as error:
-            if error.errno not in {errno.EMFILE, errno.ENFILE} or not self._give_up_stock():
-                raise
-            fd = program.load()
-        address = bpf.prog_address(fd)
-        found = address % 64 if address else -1
-        self._loaded[key] += 1
-        self._seen[key].add(found)
-        return fd, found
-
-    def _give_up_stock(self) -> bool:
-        """Close what is kept for later; False where nothing is."""
-        kept = [fd for classes in self._stock.values() for fds in classes.values() for fd in fds]
-        for fd in kept:
-            os.close(fd)
-        self._stock.clear()
-        return bool(kept)
-
-    def _is_out_of_reach(self, key: LoadKey, goal: int) -> bool:
-        # The allocator leaves a short program, or one that fills its chunk, few classes.
-        return goal not in self._seen[key] and self._loaded[key] >= _LOADS_THAT_TELL
-
-    def retire(self) -> None:
-        for fd, _ in self.current.values():
-            os.close(fd)
-        self.current.clear()
-
-    def close(self) -> None:
-        self.retire()
-        self._give_up_stock()
-
-
 class KernelSession:
     """A session on the running kernel; see engines.base.Session.
 
@@ -187,9 +118,11 @@ class KernelSession:
         self._method = method
         self._exit = contextlib.ExitStack()
         self._objects: dict[str, LoadedObject] = {}
+        self._rings: dict[str, list[RingBuffer]] = {}
         self._programs: dict[LoadKey, RelocatedProgram] = {}
-        self._loads = _Loads()
+        self._loads = Loads()
         self._links: list[int] = []
+        self._placements = 0
         self._clock: TestRun | None = None
         self.missing: dict[str, str] = {}
         self.capacity = ATTACHED if method is Method.PACKET else None
@@ -198,12 +131,28 @@ class KernelSession:
                 self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
                 os.sched_setaffinity(0, {cpu})
             _allow_descriptors()
+            self._enter_network()
             self._prepare()
         except BaseException:
             self.close()
             raise
 
+    def _enter_network(self) -> None:
+        # Test runs and devmaps take the interfaces of the calling thread's namespace.
+        wanting = {key: one.network for key, one in self._subjects.items() if one.network}
+        if not wanting:
+            return
+        namespace = NetworkNamespace()
+        self._exit.callback(namespace.close)
+        self._exit.enter_context(namespace)
+        for network in dict.fromkeys(wanting.values()):
+            try:
+                add_route(network.destination, network.gateway, network.gateway_mac)
+            except NotPossibleError as error:
+                self.missing |= {key: str(error) for key in wanting if wanting[key] == network}
+
     def _prepare(self) -> None:
+        self._exit.callback(self._close_objects)
         self._exit.callback(self._loads.close)
         for subject in self._subjects.values():
             if subject.load_key not in self._programs and not self._is_missing(subject):
@@ -228,13 +177,50 @@ class KernelSession:
 
     def _object(self, subject: Subject) -> LoadedObject:
         # One object a program: a kfunc that the kernel lacks must not take its siblings along.
-        name = f"{subject.object.name}:{subject.program}"
+        name = _object_name(subject.load_key)
         loaded = self._objects.get(name)
         if loaded is None:
-            loaded = LoadedObject(subject.bpf_object, (subject.program,))
-            self._exit.callback(loaded.close)
+            loaded = LoadedObject(subject.bpf_object, (subject.program,), all_maps=False)
             self._objects[name] = loaded
+            self._rings[name] = []
+            self._prepare_maps(loaded, subject)
         return loaded
+
+    def _close_objects(self) -> None:
+        for name in list(self._objects):
+            self._close_object(name)
+
+    def _close_object(self, name: str) -> None:
+        for ring in self._rings.pop(name, []):
+            ring.close()
+        self._objects.pop(name).close()
+
+    def _renew_maps(self) -> None:
+        """Open the objects again whose maps were prepared; their programs are others then."""
+        of_name = defaultdict(list)
+        for subject in self._subjects.values():
+            if subject.entries and subject.key not in self.missing:
+                of_name[_object_name(subject.load_key)].append(subject)
+        for name, subjects in of_name.items():
+            self._loads.forget({subject.load_key for subject in subjects})
+            self._close_object(name)
+            for subject in subjects:
+                self._relocate(subject)
+
+    def _prepare_maps(self, loaded: LoadedObject, subject: Subject) -> None:
+        specs = loaded.spec.maps
+        rings = self._rings[_object_name(subject.load_key)]
+        try:
+            for name, entries in subject.entries.items():
+                fill(loaded.maps[name], specs[name], entries)
+            rings += (
+                RingBuffer(fd)
+                for name, fd in loaded.maps.items()
+                if name in specs and specs[name].type == RINGBUF
+            )
+        except OSError as error:
+            tried = f"preparing the maps of {subject.program}"
+            raise KernelError(tried, error.errno or 0) from None
 
     def _check(self, subject: Subject) -> None:
         try:
@@ -255,14 +241,30 @@ class KernelSession:
 
     def place(self, keys: Sequence[str]) -> None:
         wanted = list(dict.fromkeys(self._subjects[key].load_key for key in keys))
+        self._placements += 1
+        if not self._placements % _PLACEMENTS_A_MAP:
+            self._renew_maps()
         try:
             self._loads.place(self._programs, wanted, self._anywhere)
+            for key in wanted:
+                self._follow(key)
             if self._method is Method.PACKET:
                 self._attach(wanted)
         except OSError as error:
             raise KernelError(
                 f"loading and attaching {len(wanted)} programs", error.errno or 0
             ) from None
+
+    def _follow(self, key: LoadKey) -> None:
+        """Put a program's present load where its prog arrays have the program itself."""
+        program = key[1]
+        loaded = self._objects[_object_name(key)]
+        for name, spec in loaded.spec.maps.items():
+            if spec.type != PROG_ARRAY or name not in loaded.maps:
+                continue
+            slots = [slot for slot, held in (spec.values or {}).items() if held == program]
+            fd = self._loads.current[key][0].to_bytes(4, "little")
+            fill(loaded.maps[name], spec, [(slot.to_bytes(4, "little"), fd) for slot in slots])
 
     def _attach(self, wanted: Sequence[LoadKey]) -> None:
         for index in range(ATTACHED):
@@ -291,25 +293,27 @@ class KernelSession:
         subject = self._subjects[key]
         fd, _ = self._loads.current[subject.load_key]
         run = _test_run(fd, subject)
-        pokes = self._pokes(subject)
+        prepare = self._preparation(subject)
         if self._method is Method.PACKET:
-            repeat = 2 * REPEAT if doubled else REPEAT
-            return _Timer(run, repeat, False, REPEAT, pokes)
+            # A long call would be shared with whoever else wants the CPU.
+            repeat = max(1, REPEAT // subject.operations)
+            operations = repeat * subject.operations
+            return _Timer(run, 2 * repeat if doubled else repeat, False, operations, prepare)
         if doubled:
             raise ValueError("a loop of operations has a fixed length: there is no doubled call")
-        return _Timer(run, 1, True, subject.operations, pokes)
+        return _Timer(run, 1, True, subject.operations, prepare)
 
-    def _pokes(self, subject: Subject) -> list[tuple[ctypes.Array[ctypes.c_char], bytes]]:
+    def _preparation(self, subject: Subject) -> _Preparation:
         loaded = self._object(subject)
-        return [
+        pokes = [
             (loaded.memory_of(name), subject.bpf_object.globals[name].encode(value))
             for name, value in subject.globals.items()
         ]
+        return _Preparation(pokes, self._rings[_object_name(subject.load_key)])
 
     def run(self, key: str) -> Outcome:
         subject = self._subjects[key]
-        for target, value in self._pokes(subject):
-            target.raw = value
+        self._preparation(subject)()
         fd = self._object(subject).prog_fd(subject.program)
         outcome = _test_run(fd, subject).outcome()
         return Outcome(outcome.retval, outcome.data)
@@ -346,6 +350,10 @@ class KernelSession:
         self.close()
 
 
+def _object_name(key: LoadKey) -> str:
+    return f"{key[0]}:{key[1]}"
+
+
 def _allow_descriptors() -> None:
     """Raise the soft limit to the hard one: each load is a descriptor, kept ones are hundreds."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -371,6 +379,11 @@ class KernelEngine:
     # A running kernel is as it is.
     datapath: Mapping[str, Sequence[str]] = {}
     chosen: Mapping[str, str] = {}
+
+    @property
+    def mitigations(self) -> Sequence[str]:
+        """What the kernel makes calls, returns and indirect branches of."""
+        return mitigations_of_calls()
 
     @property
     def cpu(self) -> int | None:

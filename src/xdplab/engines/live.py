@@ -21,6 +21,7 @@ from xdplab.engines.live_timer import LiveTimer, wait_for
 from xdplab.engines.live_ways import DATAPATH, LIVE_FRAMES, PACKETS, WAYS
 from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError
+from xdplab.kernel.host import mitigations_of_calls
 from xdplab.net.generators.base import Generator, Outlet
 from xdplab.net.generators.programs import FramesGenerator, SkbGenerator
 from xdplab.net.generators.ring import RingGenerator
@@ -156,6 +157,11 @@ class LiveEngine:
 
     def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
         self.chosen: Mapping[str, str] = dict(chosen or {})
+
+    @property
+    def mitigations(self) -> Sequence[str]:
+        """What the kernel makes calls, returns and indirect branches of."""
+        return mitigations_of_calls()
 
     @property
     def cpu(self) -> int | None:

@@ -234,6 +234,8 @@ class NativeEngine:
     """
 
     name = "native"
+    # Of functions that ask for none in their NativeSpec.
+    mitigations: Sequence[str] = ()
     datapath: Mapping[str, Sequence[str]] = {}
     chosen: Mapping[str, str] = {}
 

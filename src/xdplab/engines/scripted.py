@@ -111,6 +111,7 @@ class ScriptedEngine:
     cpu: int | None = None
     datapath: Mapping[str, Sequence[str]] = field(default_factory=dict)
     chosen: Mapping[str, str] = field(default_factory=dict)
+    mitigations: Sequence[str] = ()
     clock: Clock = lambda: None
     counts: Counts = lambda _key: {}
     open_sessions: int = 0

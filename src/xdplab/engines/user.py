@@ -9,28 +9,44 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import ipaddress
 import os
+import random
+import socket
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.engines.base import LoadKey, Method, Network, Outcome, Subject, Timer, action_name
 from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import MissingFeatureError
 from xdplab.packets.frame import Frame
+from xdplab.program.uses import uses
 from xdplab.user import runtime
-from xdplab.user.abi import SkbReuse, UserBuffer, UserFrame, UserJob
+from xdplab.user.abi import SkbReuse, UserBuffer, UserJob, UserRoute
 from xdplab.user.buffer import FrameBuffer
 from xdplab.user.cache import ObjectCache
 from xdplab.user.clock import core_clock_ghz
 from xdplab.user.datapath import DATAPATH, VETH_MODEL, check_choice, datapath_value
-from xdplab.user.machine import UserObject, UserProgram
+from xdplab.user.jit import LoadedCode, runtime_copy
+from xdplab.user.machine import LOOPBACK_IFINDEX, UserObject, UserProgram
+from xdplab.user.maps import RINGBUF
 from xdplab.user.options import Mode, Options
 from xdplab.user.veth_model import VethJob, VethModel
 
 PACKETS = 8000
 """Packets a call of the packet method, as many as the kernel engine's repeats."""
+
+_PLACEMENTS_A_COPY = 12
+"""Placements after which helpers are loaded anew and maps are made anew: where a process has them
+is luck, which would be the same for every load of a program."""
+
+_STACK_SHIFTS = range(0, 4096, 16)
+"""How far a program's stack lies from where it would: within a page, aligned as a stack is. Where a
+process has its stack is luck, and decides which of a program's stores meet in a cache line."""
+
+_SEED = 20
 
 BUFFERS = 64
 """Buffers that packets rotate through: a NAPI budget's worth."""
@@ -49,8 +65,9 @@ class _Timer:
 
     def __call__(self) -> int:
         self._loaded.prepare(self._subject)
-        # The program may have been placed anew since: its address is looked up each time.
+        # The program may have been placed anew since: what is where is looked up each time.
         self._job.program = self._loaded.program.address
+        self._job.frame = ctypes.addressof(self._loaded.object.frame)
         return int(self._loaded.run(ctypes.addressof(self._job)))
 
 
@@ -65,6 +82,8 @@ class _ModelTimer:
         self._loaded = loaded
         self._subject = subject
         self.operations_per_call = operations
+        # Its frame and state are the job's for as long as that runs.
+        self._object = loaded.object
         self._job = loaded.veth_job(subject, packets)
 
     def __call__(self) -> int:
@@ -76,23 +95,52 @@ class _Loaded:
     """One program of one object with what it runs on: shared by the subjects of a load key."""
 
     def __init__(self, subject: Subject, cache: ObjectCache) -> None:
-        self._object = UserObject(subject.bpf_object, Options(Mode.TIMED), cache=cache)
-        self.program: UserProgram = self._object.program(subject.program)
+        # Maps of other programs would take memory and have nothing to do here.
+        _, used = uses(subject.bpf_object, (subject.program,))
+        maps = {name: one for name, one in subject.bpf_object.maps.items() if name in used}
+        self._spec = replace(subject.bpf_object, maps=maps)
+        self._subject = subject
+        self._cache = cache
         self.run = runtime.library().function("user_run", ctypes.c_uint64, ctypes.c_void_p)
-        self._frame: UserFrame = self._object.frame
         self._rings: dict[int, tuple[Frame, object, ctypes.Array[UserBuffer]]] = {}
         self._model: VethModel | None = None
+        self._shifts = random.Random(_SEED)
+        self._stack_shift = 0
+        self._copy: LoadedCode | None = None
+        self._open()
 
-    def place(self) -> None:
-        """Load the program anew; the model's memory is another one, too."""
-        self.program.place_anew()
+    def _open(self) -> None:
+        subject = self._subject
+        self.object = UserObject(
+            self._spec, Options(Mode.TIMED), cache=self._cache, copy=self._copy
+        )
+        self.program: UserProgram = self.object.program(subject.program)
+        for name, entries in subject.entries.items():
+            for key, value in entries:
+                self.object.maps[name].update(key, value)
+        self._ring_maps = [one for one in self.object.maps.values() if one.spec.type == RINGBUF]
+        if subject.network is not None:
+            self.object.host.set_routes([_route(subject.network)])
+
+    def place(self, copy: LoadedCode | None) -> None:
+        """Load the program anew, its stack elsewhere; the model's memory is another one, too, and
+        with another copy of the runtime the maps'."""
+        self._stack_shift = self._shifts.choice(_STACK_SHIFTS)
         self._model = None
+        if copy is self._copy:
+            self.program.place_anew()
+        else:
+            self._copy = copy
+            self.object.close()
+            self._open()
 
     def prepare(self, subject: Subject) -> None:
-        """Set the subject's globals and data path."""
+        """Set the subject's globals and data path, and empty its ring buffers."""
         for name, value in subject.globals.items():
-            self._object.write(name, value)
-        state = self._object.state
+            self.object.write(name, value)
+        for ring in self._ring_maps:
+            ring.skip()
+        state = self.object.state
         state.clear_head = datapath_value("clear_head", subject.datapath.get("clear_head", "none"))
         state.trait_move = datapath_value(
             "trait_move", subject.datapath.get("trait_move", "memmove")
@@ -102,11 +150,12 @@ class _Loaded:
         """A job of so many packets on the subject's frame; its memory stays this object's."""
         return UserJob(
             program=self.program.address,
-            frame=ctypes.addressof(self._frame),
+            frame=ctypes.addressof(self.object.frame),
             buffers=ctypes.addressof(self._ring(subject.frame)),
             buffer_count=BUFFERS,
             clock=time.CLOCK_MONOTONIC,
             packets=packets,
+            stack_shift=self._stack_shift,
         )
 
     def veth_job(self, subject: Subject, packets: int) -> VethJob:
@@ -115,7 +164,7 @@ class _Loaded:
         reuse = datapath_value("skb_reuse", subject.datapath.get("skb_reuse", "off"))
         return self._model.job(
             self.program.address,
-            self._frame,
+            self.object.frame,
             subject.frame,
             skb_reuse=SkbReuse(reuse),
             packets=packets,
@@ -132,7 +181,7 @@ class _Loaded:
 
     def read(self, name: str) -> int | float | bytes:
         """A global variable as the last run left it."""
-        return self._object.read(name)
+        return self.object.read(name)
 
     def outcome(self, subject: Subject) -> Outcome:
         """Run once, and bring back what came of it."""
@@ -142,7 +191,21 @@ class _Loaded:
 
     def close(self) -> None:
         """Give up the object."""
-        self._object.close()
+        self.object.close()
+
+
+def _route(network: Network) -> UserRoute:
+    destination = ipaddress.IPv4Network(network.destination)
+    gateway = ipaddress.IPv4Address(network.gateway)
+    return UserRoute(
+        family=socket.AF_INET,
+        prefix_bits=destination.prefixlen,
+        ifindex=LOOPBACK_IFINDEX + 1,
+        address=(ctypes.c_uint8 * 16)(*destination.network_address.packed),
+        gateway=(ctypes.c_uint8 * 16)(*gateway.packed),
+        dmac=(ctypes.c_uint8 * 6)(*network.gateway_mac),
+        smac=(ctypes.c_uint8 * 6)(2),
+    )
 
 
 def _is_modelled(subject: Subject) -> bool:
@@ -171,6 +234,8 @@ class UserSession:
         self._method = method
         self._exit = contextlib.ExitStack()
         self._loaded: dict[LoadKey, _Loaded] = {}
+        self._placements = 0
+        self._copies: list[LoadedCode] = []
         self.missing: dict[str, str] = {}
         try:
             if cpu is not None:
@@ -207,8 +272,12 @@ class UserSession:
                 self.missing[subject.key] = why
 
     def place(self, keys: Sequence[str]) -> None:
+        self._placements += 1
+        if not self._placements % _PLACEMENTS_A_COPY:
+            # Those before are kept, or the next one would have their place.
+            self._copies.append(runtime_copy())
         for load_key in dict.fromkeys(self._subjects[key].load_key for key in keys):
-            self._loaded[load_key].place()
+            self._loaded[load_key].place(self._copies[-1] if self._copies else None)
 
     def placement(self, key: str) -> int:
         return self._loaded[self._subjects[key].load_key].program.address % 64
@@ -218,7 +287,9 @@ class UserSession:
         loaded = self._loaded[subject.load_key]
         if self._method is Method.PACKET:
             timer = _ModelTimer if _is_modelled(subject) else _Timer
-            return timer(loaded, subject, 2 * PACKETS if doubled else PACKETS, PACKETS)
+            packets = max(1, PACKETS // subject.operations)
+            operations = packets * subject.operations
+            return timer(loaded, subject, 2 * packets if doubled else packets, operations)
         if doubled:
             raise ValueError("a loop of operations has a fixed length: there is no doubled call")
         return _Timer(loaded, subject, 1, subject.operations)
@@ -252,6 +323,8 @@ class UserEngine:
     """Native code in this process: needs no privilege and no BPF in the kernel."""
 
     name = "user"
+    # Plain calls, returns and indirect branches, whatever the kernel below has.
+    mitigations: Sequence[str] = ()
     datapath: Mapping[str, Sequence[str]] = {
         name: tuple(values) for name, values in DATAPATH.items()
     }

@@ -133,6 +133,7 @@ class Suite:
     `plan(values, engine)` may ask the engine what it can do, and plans for that engine alone.
     `tables(results, notes)` is pure, and gets the results of one engine. `engines` names those
     that can run it: "kernel" and "user" run BPF programs, "native" functions of a NativeSpec.
+    `weight` is how many times another suite's time it takes, for a list that is longer.
     `datapath` names variants of the data path that its figures depend on and that it leaves to a
     run. `explain` draws the ways that its packets take, None where there are none to draw.
     """
@@ -143,6 +144,7 @@ class Suite:
     plan: Callable[[Values, Engine], Plan]
     tables: Callable[[Results, Sequence[str]], Sequence[Table]]
     engines: tuple[str, ...] = BPF_ENGINES
+    weight: float = 1.0
     datapath: tuple[str, ...] = ()
     explain: Callable[[], str] | None = None
 
