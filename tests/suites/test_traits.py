@@ -140,7 +140,7 @@ def test_costs_are_shown_as_times_a_call_too(measured: Measured) -> None:
 
 
 def test_notes_say_what_the_figures_hold(measured: Measured) -> None:
-    columns, same_run, with_loop, published = measured.tables[0].notes
+    _, columns, same_run, with_loop, published = measured.tables[0].notes
     for part in ("cost: net of", "move: mean of a set and a del", "times a call: over this run's"):
         assert part in columns
     assert same_run == (

@@ -35,7 +35,9 @@ extern int bpf_xdp_pull_data(struct xdp_md *xdp, __u32 length) __weak __ksym;
  * A program of the operation method runs its body this many times. The loop is a plain one:
  * what a callback's call would add to every turn is not there to disturb the body.
  */
+#ifndef OPERATIONS
 #define OPERATIONS 1000
+#endif
 #define REPEAT_OPERATION                                                                       \
 	_Pragma("clang loop unroll(disable)") for (int turn = 0; turn < OPERATIONS; turn++)
 

@@ -20,6 +20,7 @@ from xdplab.program.shipped import shipped_object
 from xdplab.records import Estimate, Result
 from xdplab.stats import estimates
 from xdplab.suites.base import TWIN, Group, Measure, Option, Plan, Results, Suite, Values
+from xdplab.suites.mitigations import mitigations_note, with_costs
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 from xdplab.suites.traits_native import (
     CALL,
@@ -149,7 +150,8 @@ def _plan(values: Values, engine: Engine) -> Plan:
         return Plan((native_group(counts),))
     moves = _metadata_moves(engine)
     group = _group(counts, share=0.75 if moves else 1.0)
-    return Plan((group, _head_group(counts, moves)) if moves else (group,))
+    groups = (group, _head_group(counts, moves)) if moves else (group,)
+    return Plan(groups, (mitigations_note(engine),))
 
 
 def _group(counts: Sequence[int], share: float) -> Group:
@@ -255,7 +257,7 @@ def _main_table(results: Results, notes: Sequence[str]) -> Table:
         "cost of a key/value store in front of the packet",
         columns,
         rows,
-        (*notes, *_reading(results)),
+        (*with_costs(notes, call, results.find(INDIRECT, {})), *_reading(results)),
     )
 
 
