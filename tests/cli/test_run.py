@@ -303,7 +303,7 @@ def test_help_waits_for_nothing_heavy() -> None:
         "import sys\nfrom xdplab.cli.main import main\n"
         "try: main(['--help'])\nexcept SystemExit: pass\n"
         "print(sorted({name.split('.')[0] for name in sys.modules} & "
-        "{'numpy', 'scipy', 'rich', 'scapy', 'ctypes'}), file=sys.stderr)"
+        "{'numpy', 'scipy', 'rich', 'scapy', 'ctypes', 'matplotlib'}), file=sys.stderr)"
     )
     result = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True

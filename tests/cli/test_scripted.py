@@ -6,6 +6,7 @@ import itertools
 import json
 import signal
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -141,3 +142,17 @@ def test_too_few_loads_are_told_with_their_remedy(run: Run) -> None:
     assert "[too few loads]" in shown
     assert "Warning [too-few-loads]: " in shown
     assert "give --time more seconds" in " ".join(shown.split())
+
+
+def test_a_picture_of_what_was_measured_until_ctrl_c(run: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "pictures"
+    result = run("adjust-head", "packet-access", "--plot", str(folder), at_call=300)
+    assert result.return_value == 130
+    # The second suite never began: it has no picture, and no empty one either.
+    assert [path.name for path in folder.iterdir()] == ["adjust-head.svg"]
+    assert "interrupted before its end" in (folder / "adjust-head.svg").read_text()
+
+
+def test_where_nothing_was_measured_nothing_is_drawn(run: Run, tmp_path: Path) -> None:
+    assert run("adjust-head", "--plot", f"{tmp_path}/x.svg", at_call=0).return_value == 130
+    assert not (tmp_path / "x.svg").exists()

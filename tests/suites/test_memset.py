@@ -11,6 +11,7 @@ from xdplab.records import Result
 from xdplab.suites.memset import SUITE
 from xdplab.suites.memset_families import BLOCK_SIZES, CONSTANT_SIZES, PLACES, RUN_TIME_SIZES
 from xdplab.suites.memset_tables import STORES, STOSQ, costs_by_size
+from xdplab.suites.picture import Curves
 from xdplab.suites.table import Figure, Row, Table
 
 TURNS = 1000
@@ -195,3 +196,35 @@ def test_what_must_hold_on_any_machine() -> None:
     assert _cost(outcome.results, "words", 8192) > 10 * _cost(outcome.results, "words", 32)
     stores = [_cost(outcome.results, "constant-stores", size) for size in (256, 1024, 8192)]
     assert stores == sorted(stores)
+
+
+def test_the_picture_has_every_way_and_its_crossings(monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = native(monkeypatch)
+    (picture,) = SUITE.pictures(measured.results, measured.tables)
+    assert isinstance(picture, Curves)
+    assert [one.label for one in picture.series] == [
+        "constant, stores",
+        "constant, rep stosq",
+        "blocks + switch",
+        "run-time size",
+        "rep stosb",
+        "words",
+        "AVX2",
+        "C library",
+    ]
+    crossing = next(one for one in picture.marks if one.text.startswith("words up to 64 B, C lib"))
+    assert (crossing.low_x, crossing.high_x) == (64, 128)
+    # Between 1 ns against 1.128 and 2 ns against 1.256.
+    assert 64 < crossing.x < 128
+    assert 1 < crossing.y < 2
+
+
+def test_the_picture_in_bpf_has_every_place_and_nothing_native(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    measured = measure(monkeypatch, SUITE, {}, engine(costs, name="kernel"))
+    (picture,) = SUITE.pictures(measured.results, measured.tables)
+    assert isinstance(picture, Curves)
+    assert [one.label for one in picture.series] == list(PLACES)
+    assert not picture.marks
+    assert [size for size, _ in picture.series[0].points] == list(CONSTANT_SIZES)

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,7 +23,10 @@ from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suite
 from xdplab.user.datapath import DATAPATH, check_choice
 from xdplab.views import json_document
 from xdplab.views.progress import Progress
-from xdplab.views.report import FORMATS, Report
+from xdplab.views.report import ENGINE_TITLES, FORMATS, Report
+
+if TYPE_CHECKING:
+    from xdplab.views.plot_file import PlotFiles
 
 _TIME_S = 10.0
 _TIME_LEAST_S = 1e-9
@@ -92,6 +95,13 @@ def _times(suite: Suite) -> str:
     help="Write the result document, raw samples included; - is stdout, in place of the tables.",
 )
 @click.option(
+    "--plot",
+    "plot_target",
+    metavar="FILE|FOLDER",
+    help="Draw the figures as well: FILE.svg or FILE.png for one suite, for several a FOLDER, in "
+    "which each has SUITE.svg; its engines below each other.",
+)
+@click.option(
     "--format",
     "text_format",
     type=click.Choice(FORMATS),
@@ -129,6 +139,7 @@ def command(
     datapath: tuple[str, ...],
     time_s: float,
     json_target: str | None,
+    plot_target: str | None,
     text_format: str,
     **options: tuple[int, ...],
 ) -> int:
@@ -146,6 +157,11 @@ def command(
     values = {name.replace("_", "-"): value for name, value in options.items()}
     if json_target is not None:
         json_document.check_target(json_target)
+    plots = None
+    if plot_target is not None:
+        from xdplab.views.plot_file import PlotFiles
+
+        plots = PlotFiles(plot_target, [one.name for one in suites])
     engines = [_with_datapath(engine, chosen) for engine in _engines(_needed(suites, engine_name))]
     report = None if json_target == "-" else Report(text_format)
     with Stop().on_signals() as stop:
@@ -165,6 +181,8 @@ def command(
             # Also when something failed: what was measured until then is not lost.
             if json_target is not None and run.outcomes:
                 json_document.write(run.document(), json_target)
+            if plots is not None:
+                run.draw(plots)
     if stop.asked:
         measured = sum(result.estimate is not None for result in run.document().results)
         click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
@@ -362,6 +380,24 @@ class _Run:
             report.show(tables, self.document((outcome,)), engine.name, engine.chosen)
         if outcome.error is not None:
             raise outcome.error
+
+    def draw(self, plots: PlotFiles) -> None:
+        """Draw what was measured, a file for each suite; a suite without a figure has none."""
+        from xdplab.views.plot import Panel
+
+        for suite in self._suites:
+            panels, drawn = [], []
+            for outcome in self.outcomes:
+                measured = [r for r in outcome.results if r.suite == suite.name and r.estimate]
+                if not measured:
+                    continue
+                results = Results(outcome.results)
+                pictures = suite.pictures(results, suite.tables(results, outcome.notes))
+                where = ENGINE_TITLES.get(measured[0].engine, measured[0].engine)
+                panels += [Panel(picture, where) for picture in pictures]
+                drawn.append(outcome)
+            if panels:
+                plots.write(suite.name, panels, self.document(drawn))
 
     def document(self, outcomes: Sequence[SuiteOutcome] | None = None) -> Document:
         """The document of these outcomes; by default of all so far."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from xdplab.engines.base import Engine, Method, Subject
 from xdplab.errors import UsageError
 from xdplab.records import Result
+from xdplab.suites.picture import Picture, bars, has_figures
 from xdplab.suites.table import Table
 
 CHOSEN_PREFIX = "datapath."
@@ -126,12 +127,18 @@ def _own(parameters: Mapping[str, int | str]) -> dict[str, int | str]:
     return {k: v for k, v in parameters.items() if not k.startswith(CHOSEN_PREFIX)}
 
 
+def first_column(_results: Results, tables: Sequence[Table]) -> Sequence[Picture]:
+    """The picture of a suite that has none of its own: the first table's first figures as bars."""
+    return [bars(table) for table in tables[:1] if has_figures(table)]
+
+
 @dataclass(frozen=True, slots=True)
 class Suite:
     """A suite: its names, its options, what it plans and the tables that it fills.
 
     `plan(values, engine)` may ask the engine what it can do, and plans for that engine alone.
-    `tables(results, notes)` is pure, and gets the results of one engine. `engines` names those
+    `tables(results, notes)` is pure, and gets the results of one engine; so is and does
+    `pictures(results, tables)`, to which its tables are given. `engines` names those
     that can run it: "kernel" and "user" run BPF programs, "native" functions of a NativeSpec.
     `weight` is how many times another suite's time it takes, for a list that is longer.
     `datapath` names variants of the data path that its figures depend on and that it leaves to a
@@ -147,6 +154,7 @@ class Suite:
     weight: float = 1.0
     datapath: tuple[str, ...] = ()
     explain: Callable[[], str] | None = None
+    pictures: Callable[[Results, Sequence[Table]], Sequence[Picture]] = first_column
 
     def runs_on(self, engine: str) -> bool:
         """Whether the engine of that name can run it."""

@@ -26,6 +26,7 @@ from xdplab.suites.memset_families import (
     REFERENCE_CYCLE,
     Family,
 )
+from xdplab.suites.memset_pictures import pictures
 from xdplab.suites.memset_tables import tables
 
 _OPERATIONS = 1000
@@ -136,4 +137,5 @@ SUITE = Suite(
     plan=_plan,
     tables=tables,
     engines=("kernel", "user", "native"),
+    pictures=pictures,
 )

@@ -54,12 +54,13 @@ def tables(results: Results, notes: Sequence[str]) -> list[Table]:
 
 
 def _found(results: Results, variant: str, size_bytes: int) -> Result | None:
-    """Its cost over the loop, whatever else its parameters tell."""
+    """A native function's cost over the loop, whatever else its parameters tell."""
     for result in results.all():
         if (
             result.variant == variant
             and result.metric == "cost_ns"
             and result.parameters.get("size_bytes") == size_bytes
+            and "place" not in result.parameters
         ):
             return result
     return None
@@ -277,7 +278,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def _in_bpf(results: Results, notes: Sequence[str]) -> Table:
-    places = [place for place in PLACES if any(_in_place(results, place, s) for s in _sizes())]
+    places = [place for place in PLACES if any(in_place(results, place, s) for s in _sizes())]
     rows = []
     loop = _loop(results)
     call = results.find(CALL, {}, baseline=LOOP)
@@ -287,9 +288,9 @@ def _in_bpf(results: Results, notes: Sequence[str]) -> Table:
     for size in PLACES["map"]:
         cells: list[Cell] = [size]
         for place in places:
-            found = _in_place(results, place, size)
+            found = in_place(results, place, size)
             cells.append(Figure.of(found) if found else None)
-        first = _in_place(results, places[0], size)
+        first = in_place(results, places[0], size)
         note = first.note if first and not first.estimate else ""
         rows.append(Row(tuple(cells), note=note, begins_section=size == PLACES["map"][0]))
     return Table(
@@ -300,7 +301,8 @@ def _in_bpf(results: Results, notes: Sequence[str]) -> Table:
     )
 
 
-def _in_place(results: Results, place: str, size: int) -> Result | None:
+def in_place(results: Results, place: str, size: int) -> Result | None:
+    """What clearing so many bytes in that place costs over the loop, or None."""
     return results.find("constant", {"size_bytes": size, "place": place}, baseline=LOOP)
 
 

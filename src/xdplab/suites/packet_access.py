@@ -27,6 +27,7 @@ from xdplab.suites.base import (
     Suite,
     Values,
 )
+from xdplab.suites.picture import bars
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 
 FRAME_SIZES = (64, 128, 1500, 9000)
@@ -344,4 +345,5 @@ SUITE = Suite(
     options=(Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes, without the FCS"),),
     plan=_plan,
     tables=_tables,
+    pictures=lambda _results, tables: [bars(table, "over no touch") for table in tables[:1]],
 )
