@@ -12,7 +12,8 @@ from xdplab.suites.table import Column, Figure, Published, Row, Table
 
 
 def figure(point: float, *, bare: bool = False, resolved: bool = True) -> Figure:
-    return Figure(Estimate(point, point - 1, point + 1, 0.95, 9), bare=bare, resolved=resolved)
+    estimate = Estimate(point, point - 1, point + 1, 0.95, 9)
+    return Figure(estimate, digits=1, bare=bare, resolved=resolved)
 
 
 GROUPED = Table(
@@ -41,6 +42,7 @@ def test_the_first_column_with_intervals_is_drawn_and_grouped() -> None:
     assert [bar.label for bar in six.bars] == ["one", "two"]
     assert [bar.estimate.point for bar in six.bars if bar.estimate] == [3, 4]
     assert [bar.resolved for bar in six.bars] == [True, False]
+    assert [bar.digits for bar in six.bars] == [1, 1]
     assert [(bar.estimate, bar.note) for bar in twenty.bars] == [(None, "no such helper")]
 
 

@@ -46,7 +46,7 @@ class Curves:
 class Bar:
     """One figure; without one, `note` may say why. `published` is somebody else's, in its unit.
 
-    `resolved` False: the run cannot tell it from nothing.
+    `resolved` False: the run cannot tell it from nothing. `digits` are those after the point.
     """
 
     label: str
@@ -54,6 +54,7 @@ class Bar:
     resolved: bool = True
     published: float | None = None
     note: str = ""
+    digits: int = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,4 +134,4 @@ def _bar(row: Row, label: str, index: int, others: int | None) -> Bar:
     known = float(other.text.strip("~*+")) if isinstance(other, Published) else None
     if not isinstance(cell, Figure):
         return Bar(label, None, published=known, note=row.note)
-    return Bar(label, cell.estimate, cell.resolved, known)
+    return Bar(label, cell.estimate, cell.resolved, known, digits=cell.digits)

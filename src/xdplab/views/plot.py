@@ -288,7 +288,7 @@ def _span(groups: Sequence[BarGroup]) -> tuple[float, float]:
 def _value(bar: Bar) -> str:
     text = bar.note
     if bar.estimate is not None:
-        text = str(figure_text(Figure(bar.estimate, resolved=bar.resolved)))
+        text = str(figure_text(Figure(bar.estimate, bar.digits, resolved=bar.resolved)))
     return text if bar.published is None else f"{text}  published {bar.published:g}".strip()
 
 
