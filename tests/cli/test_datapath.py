@@ -149,7 +149,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     monkeypatch.setattr("xdplab.cli.run._engines", engines)
     seconds = itertools.count()
-    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)))
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda _s: None)
     monkeypatch.setattr("xdplab.experiment.time", clock)
     return asked
 

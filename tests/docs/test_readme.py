@@ -1,4 +1,4 @@
-"""What is written about xdplab is true of it: tables, commands, links, and nothing private."""
+"""What is written about xdplab is true of it: tables, links, and nothing private."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.suites.measured import defaults, engine, measure
-from xdplab.cli.reference import reference
 from xdplab.engines import live_ways
 from xdplab.engines.user import UserEngine
 from xdplab.suites.base import find_suites
@@ -126,11 +125,7 @@ def test_every_figure_in_the_readme_has_its_interval(name: str) -> None:
         assert line in text
 
 
-# --- commands and links
-
-
-def test_the_commands_page_is_what_the_commands_say() -> None:
-    assert (ROOT / "docs" / "commands.md").read_text() == reference()
+# --- links
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))

@@ -74,7 +74,8 @@ def measure(
     # Two looks at the clock a round, a second each.
     seconds = itertools.count()
     monkeypatch.setattr(
-        "xdplab.experiment.time", SimpleNamespace(monotonic=lambda: float(next(seconds)))
+        "xdplab.experiment.time",
+        SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda _s: None),
     )
     outcome = run_suite(suite, values, on, time_s, Stop(), lambda _label, _share: None)
     assert on.open_sessions == 0
