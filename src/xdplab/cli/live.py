@@ -131,6 +131,11 @@ class Common:
 
     def interface(self, name: str) -> Interface:
         """The interface that the user named, unless the machine hangs on it."""
+        if sys.platform != "linux":
+            raise NotPossibleError(
+                f"{name} was not touched: XDP is Linux's, and this is {sys.platform}. "
+                "Run it on Linux"
+            )
         from xdplab.net.interface import named_interface
 
         return named_interface(name, self.yes)
