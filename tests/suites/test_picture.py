@@ -63,6 +63,16 @@ def test_figures_to_the_left_name_nothing() -> None:
     assert (group.heading, group.bars[0].label) == ("", "a")
 
 
+def test_rows_that_all_have_names_of_their_own_are_not_grouped() -> None:
+    one = Table(
+        "t",
+        (Column("operation"), Column("kind"), Column("cost", "ns")),
+        (Row(("lookup", "map", figure(1))), Row(("add", "atomic", figure(2)))),
+    )
+    (group,) = bars(one).groups
+    assert [bar.label for bar in group.bars] == ["lookup, map", "add, atomic"]
+
+
 def test_what_is_not_there_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="no column 'speed'"):
         bars(GROUPED, "speed")

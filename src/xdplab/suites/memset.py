@@ -126,7 +126,8 @@ def _bpf(on_stack: bool) -> Group:
             subject(TWIN, f"map_{_TWIN_BYTES}", instance=1),
         ),
         tuple(measures()),
-        share=1.0,
+        # Two or three hundredths of a nanosecond take no longer; a run has other suites.
+        share=0.6,
     )
 
 

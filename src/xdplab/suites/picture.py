@@ -85,20 +85,22 @@ def has_figures(table: Table) -> bool:
 def bars(table: Table, heading: str | None = None, published: str | None = None) -> Bars:
     """A column of a table as bars: the one below `heading`, or the first that has figures.
 
-    Words and numbers left of it name the bars; with several such columns the first one groups them.
+    Words and numbers left of it name the bars. Where rows leave the first of several such columns
+    to the row above, it groups them.
     `published` is the heading of others' figures in the same unit. ValueError where the table
     has no such column.
     """
     index = _column(table, heading)
     others = None if published is None else _column(table, published)
     naming = [place for place in range(index) if _names(table, place)]
+    is_grouped = len(naming) > 1 and any(not row.cells[naming[0]] for row in table.rows)
     groups: list[tuple[str, list[Bar]]] = []
     for row in table.rows:
         names = [_name(row, table, place) for place in naming]
-        grouped = names.pop(0) if len(naming) > 1 else ""
+        grouped = names.pop(0) if is_grouped else ""
         if not groups or (grouped and grouped != groups[-1][0]):
             groups.append((grouped, []))
-        groups[-1][1].append(_bar(row, " ".join(filter(None, names)), index, others))
+        groups[-1][1].append(_bar(row, ", ".join(filter(None, names)), index, others))
     title = f"{table.title}: {table.columns[index].heading}"
     return Bars(title, table.columns[index].unit, [BarGroup(*group) for group in groups])
 
