@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import re
+import signal
 import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,6 +126,20 @@ def test_an_interface_that_is_down_is_named_before_and_its_drops_are_counted() -
             send(way.here, "v0", FRAME, COUNT)
             found = device.stop()
     assert losses(found) == {"xdp_redirect_err ENETDOWN": COUNT}
+
+
+def test_lines_and_summary_name_what_is_lost_unasked() -> None:
+    with path() as way, live(way.between, "redirect", "v1", "w0", "-i", "0.1") as device:
+        send(way.here, "v0", FRAME, COUNT)
+        device.send_signal(signal.SIGINT)
+        status, stdout, _ = device.rest()
+    assert status == 0
+    assert f"v1: {COUNT:,} packets in" in stdout
+    if any("is not counted here" in line for line in device.said):
+        pytest.skip("no tracepoints here")
+    assert f"on average, {COUNT:,} lost; ended" in stdout
+    cause = r"xdp_redirect_err EOPNOTSUPP|xdp_devmap_xmit dropped, ENXIO"
+    assert re.search(rf" [1-9][\d,]* err,drop/s \(({cause})\)$", stdout, re.MULTILINE)
 
 
 def test_packets_that_are_too_long_for_the_way_out_are_named_and_counted() -> None:

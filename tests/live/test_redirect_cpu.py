@@ -108,7 +108,7 @@ def test_each_packet_goes_to_the_cpu_that_the_choice_says(case: str) -> None:
     assert found["packets"] == sum(frames.values()) == found["behind"]["XDP_DROP"]
     assert found["losses"] == {}
     if not found["start"]["not_counted"]:
-        assert found["events"]["xdp_cpumap_enqueue"]["queued"] == found["packets"]
+        assert found["events"]["xdp_cpumap_enqueue"]["offered"] == found["packets"]
         assert found["events"]["xdp_cpumap_kthread"]["processed"] == found["packets"]
 
 

@@ -74,7 +74,8 @@ EVENTS: Mapping[str, _Event] = {
     "xdp_cpumap_enqueue": _Event(
         5,
         [("on_cpumap_enqueue", "xdp_cpumap_enqueue")],
-        {0: "queued", 1: "bulks", 2: "dropped, queue full"},
+        # The kernel counts here what it then drops, too.
+        {0: "offered", 1: "bulks", 2: "dropped, queue full"},
     ),
     "xdp_cpumap_kthread": _Event(
         6,

@@ -63,10 +63,11 @@ class Lines:
 
     def end(self, why: Why, total: Reading) -> None:
         packets = f"{total.packets:,} packet{'s' * (total.packets != 1)}"
-        ended = ENDINGS[why]
+        losses = sum(total.losses().values())
+        lost = f", {losses:,} lost" if losses else ""
         lines = [
             f"{self._names}: {packets} in {duration(total.seconds)}, {total.rate_pps:,.0f}/s on "
-            f"average; ended since {ended}",
+            f"average{lost}; ended since {ENDINGS[why]}",
             *(f"  {line}" for line in _details(total, per_second=False)),
         ]
         self._write(lines)
@@ -82,7 +83,9 @@ class Lines:
                 yield f"{rate(part.event(event, what))} {unit}"
         if "received" in part.socket:
             yield f"{rate(part.socket['received'])} user/s"
-        yield f"{rate(sum(part.losses().values()))} err,drop/s"
+        losses = part.losses()
+        causes = f" ({'; '.join(losses)})" if losses else ""
+        yield f"{rate(sum(losses.values()))} err,drop/s{causes}"
 
     def _write(self, lines: list[str]) -> None:
         write_lines(self._out, lines)
