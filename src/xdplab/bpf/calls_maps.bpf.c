@@ -64,7 +64,7 @@ MAP(hash_4096, BPF_MAP_TYPE_HASH, __u32, __u64, 4096, SEEDED);
 MAP(hash_keys16, BPF_MAP_TYPE_HASH, struct key16, __u64, 1024, SEEDED);
 MAP(hash_keys64, BPF_MAP_TYPE_HASH, struct key64, __u64, 1024, SEEDED);
 MAP(hash_allocating, BPF_MAP_TYPE_HASH, __u32, __u64, 2048, SEEDED | BPF_F_NO_PREALLOC);
-MAP(hash_roomy, BPF_MAP_TYPE_HASH, __u32, __u64, 2048, SEEDED);
+MAP(hash_roomy, BPF_MAP_TYPE_HASH, __u32, __u64, 4096, SEEDED);
 MAP(percpu_hash, BPF_MAP_TYPE_PERCPU_HASH, __u32, __u64, 1024, SEEDED);
 MAP(lru_hash, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 4096, SEEDED);
 MAP(lru_hash_full, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 1024, SEEDED);

@@ -11,7 +11,6 @@ trial. And a loaded program can be slow for as long as it lives: only many loads
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import platform
@@ -21,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 
 from xdplab.engines.base import LoadKey, Method, Outcome, Subject, Timer, action_name
+from xdplab.engines.kernel_timer import KernelTimer, Preparation
 from xdplab.engines.pinning import pinned_cpu
 from xdplab.engines.placement import Loads
 from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError
@@ -48,61 +48,6 @@ _CHAIN_CYCLES = 100 * 100 * 3
 
 _PLACEMENTS_A_MAP = 12
 """Placements after which maps are made anew: what memory they got is luck."""
-
-
-class _Preparation:
-    """What a call of a subject finds: its globals, and its ring buffers empty."""
-
-    __slots__ = ("_pokes", "_rings")
-
-    def __init__(
-        self,
-        pokes: Sequence[tuple[ctypes.Array[ctypes.c_char], bytes]],
-        rings: Sequence[RingBuffer],
-    ) -> None:
-        self._pokes = pokes
-        self._rings = rings
-
-    def __call__(self) -> None:
-        for target, value in self._pokes:
-            target.raw = value
-        for ring in self._rings:
-            ring.skip()
-
-
-class _Timer:
-    __slots__ = ("_prepare", "_repeat", "_run", "_use_duration", "operations_per_call")
-    counts: Mapping[str, int] = {}
-
-    def __init__(
-        self,
-        run: TestRun,
-        repeat: int,
-        use_duration: bool,
-        operations_per_call: int,
-        prepare: _Preparation,
-    ) -> None:
-        self._run = run
-        self._repeat = repeat
-        self._use_duration = use_duration
-        self._prepare = prepare
-        self.operations_per_call = operations_per_call
-
-    def __call__(self) -> int:
-        self._prepare()
-        try:
-            elapsed_ns = self._run(self._repeat)
-        except OSError as error:
-            raise KernelError("running a loaded program", error.errno or 0) from None
-        return self._run.duration_ns if self._use_duration else elapsed_ns
-
-    @property
-    def interrupted(self) -> int:
-        return self._run.interrupted
-
-    @property
-    def duration_ns(self) -> int | None:
-        return self._run.duration_ns
 
 
 class KernelSession:
@@ -196,11 +141,12 @@ class KernelSession:
         self._objects.pop(name).close()
 
     def _renew_maps(self) -> None:
-        """Open the objects again whose maps were prepared; their programs are others then."""
+        """Open the objects again that have maps; their programs are others then."""
         of_name = defaultdict(list)
         for subject in self._subjects.values():
-            if subject.entries and subject.key not in self.missing:
-                of_name[_object_name(subject.load_key)].append(subject)
+            name = _object_name(subject.load_key)
+            if subject.key not in self.missing and _keeps_data(self._objects[name]):
+                of_name[name].append(subject)
         for name, subjects in of_name.items():
             self._loads.forget({subject.load_key for subject in subjects})
             self._close_object(name)
@@ -298,18 +244,18 @@ class KernelSession:
             # A long call would be shared with whoever else wants the CPU.
             repeat = max(1, REPEAT // subject.operations)
             operations = repeat * subject.operations
-            return _Timer(run, 2 * repeat if doubled else repeat, False, operations, prepare)
+            return KernelTimer(run, 2 * repeat if doubled else repeat, False, operations, prepare)
         if doubled:
             raise ValueError("a loop of operations has a fixed length: there is no doubled call")
-        return _Timer(run, 1, True, subject.operations, prepare)
+        return KernelTimer(run, 1, True, subject.operations, prepare)
 
-    def _preparation(self, subject: Subject) -> _Preparation:
+    def _preparation(self, subject: Subject) -> Preparation:
         loaded = self._object(subject)
         pokes = [
             (loaded.memory_of(name), subject.bpf_object.globals[name].encode(value))
             for name, value in subject.globals.items()
         ]
-        return _Preparation(pokes, self._rings[_object_name(subject.load_key)])
+        return Preparation(pokes, self._rings[_object_name(subject.load_key)])
 
     def run(self, key: str) -> Outcome:
         subject = self._subjects[key]
@@ -352,6 +298,11 @@ class KernelSession:
 
 def _object_name(key: LoadKey) -> str:
     return f"{key[0]}:{key[1]}"
+
+
+def _keeps_data(loaded: LoadedObject) -> bool:
+    specs = loaded.spec.maps
+    return any(name in specs and specs[name].type != PROG_ARRAY for name in loaded.maps)
 
 
 def _allow_descriptors() -> None:
