@@ -101,7 +101,7 @@ class _ModelTimer:
 class _Loaded:
     """One program of one object with what it runs on: shared by the subjects of a load key."""
 
-    def __init__(self, subject: Subject, cache: ObjectCache) -> None:
+    def __init__(self, subject: Subject, cache: ObjectCache, copy: LoadedCode) -> None:
         # Maps of other programs would take memory and have nothing to do here.
         _, used = uses(subject.bpf_object, (subject.program,))
         maps = {name: one for name, one in subject.bpf_object.maps.items() if name in used}
@@ -113,7 +113,7 @@ class _Loaded:
         self._model: VethModel | None = None
         self._shifts = random.Random(_SEED)
         self._stack_shift = 0
-        self._copy: LoadedCode | None = None
+        self._copy = copy
         self._open()
 
     def _open(self) -> None:
@@ -129,7 +129,7 @@ class _Loaded:
         if subject.network is not None:
             self.object.host.set_routes([_route(subject.network)])
 
-    def place(self, copy: LoadedCode | None) -> None:
+    def place(self, copy: LoadedCode) -> None:
         """Load the program anew, its stack elsewhere; the model's memory is another one, too, and
         with another copy of the runtime the maps'."""
         self._stack_shift = self._shifts.choice(_STACK_SHIFTS)
@@ -242,7 +242,8 @@ class UserSession:
         self._exit = contextlib.ExitStack()
         self._loaded: dict[LoadKey, _Loaded] = {}
         self._placements = 0
-        self._copies: list[LoadedCode] = []
+        # Never the process's own runtime, whose calls of the C library are others.
+        self._copies = [runtime_copy()]
         self.missing: dict[str, str] = {}
         try:
             if cpu is not None:
@@ -260,7 +261,7 @@ class UserSession:
             key = subject.load_key
             if key not in self._loaded and key not in lacking:
                 try:
-                    loaded = _Loaded(subject, cache)
+                    loaded = _Loaded(subject, cache, self._copies[-1])
                 except MissingFeatureError as error:
                     lacking[key] = f"the user-space engine lacks {error.feature}"
                 else:
@@ -284,7 +285,7 @@ class UserSession:
             # Those before are kept, or the next one would have their place.
             self._copies.append(runtime_copy())
         for load_key in dict.fromkeys(self._subjects[key].load_key for key in keys):
-            self._loaded[load_key].place(self._copies[-1] if self._copies else None)
+            self._loaded[load_key].place(self._copies[-1])
 
     def placement(self, key: str) -> int:
         return self._loaded[self._subjects[key].load_key].program.address % 64
