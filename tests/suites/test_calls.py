@@ -10,6 +10,7 @@ from xdplab.program.shipped import shipped_object
 from xdplab.program.uses import uses
 from xdplab.suites.base import TWIN, Plan
 from xdplab.suites.calls import FILLED, NETWORK, SUITE
+from xdplab.suites.picture import Bars
 from xdplab.suites.prices import (
     CALL,
     EMPTY,
@@ -165,6 +166,29 @@ def test_ties_stand_as_they_usually_do_on_that_engine(monkeypatch: pytest.Monkey
         titles = [row.cells[0] for row in table.rows]
         places = [titles.index(price.title) for price in usual]
         assert places == sorted(places)
+
+
+def test_each_kind_has_its_picture_with_all_its_rows(measured: Measured) -> None:
+    pictures = SUITE.pictures(measured.results, measured.tables)
+    kinds = dict.fromkeys(price.kind for price in PRICES)
+    assert [picture.title for picture in pictures] == [
+        f"price list, {kind}: cost" for kind in kinds
+    ]
+    for picture, kind in zip(pictures, kinds, strict=True):
+        assert isinstance(picture, Bars)
+        assert picture.unit == "ns"
+        (group,) = picture.groups
+        wanted = {price.title for price in PRICES if price.kind == kind}
+        assert {bar.label for bar in group.bars} == wanted
+        assert all(bar.estimate for bar in group.bars)
+
+
+def test_a_kind_without_a_figure_has_no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = {price.variant: "not here" for price in PRICES if price.kind == "ring"}
+    found = measure(monkeypatch, SUITE, {}, engine(_costs, missing))
+    titles = [picture.title for picture in SUITE.pictures(found.results, found.tables)]
+    assert titles
+    assert not any("ring" in title for title in titles)
 
 
 def test_the_cost_of_mitigations_is_one_note(measured: Measured) -> None:

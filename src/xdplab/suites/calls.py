@@ -20,6 +20,7 @@ from xdplab.stats.estimates import ratio
 from xdplab.stats.ranking import LEAST_NS, LEAST_PART, ranked
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
 from xdplab.suites.mitigations import mitigations_note, with_costs
+from xdplab.suites.picture import Picture, bars, has_figures
 from xdplab.suites.prices import (
     CALL,
     EMPTY,
@@ -224,6 +225,23 @@ def _row(price: Price, result: Result, call: Result | None) -> Row:
     return Row(cells, note=result.note)
 
 
+def _pictures(_results: Results, tables: Sequence[Table]) -> list[Picture]:
+    """A picture of each kind, since what is cheap would not be seen beside what is dear."""
+    (table,) = tables
+    kinds = dict.fromkeys(price.kind for price in PRICES)
+    of_kind = {
+        kind: [
+            Row((row.cells[0], row.cells[2]), row.note)
+            for row in table.rows
+            if row.cells[1] == kind
+        ]
+        for kind in kinds
+    }
+    columns = (table.columns[0], table.columns[2])
+    parts = [Table(f"price list, {kind}", columns, rows) for kind, rows in of_kind.items()]
+    return [bars(part) for part in parts if has_figures(part)]
+
+
 def _reading(results: Results) -> Iterator[str]:
     yield (
         f"cost: the operation {OPERATIONS} times in a loop, net of the same loop without it (of "
@@ -250,5 +268,6 @@ SUITE = Suite(
     options=(),
     plan=_plan,
     tables=_tables,
+    pictures=_pictures,
     weight=1.5,
 )
