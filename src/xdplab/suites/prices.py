@@ -109,7 +109,7 @@ PRICES = (
             ("lookup_percpu_array", "map", 0.69, 0.84, "per-CPU array lookup"),
             ("lookup_array_of_maps", "map", 0.81, 2.46, "array of maps, then array lookup"),
             ("update_array", "map", 6.36, 1.5, "array update"),
-            ("update_percpu_array", "map", 6.42, 1.74, "per-CPU array update"),
+            ("update_percpu_array", "map", 6.55, 1.74, "per-CPU array update"),
             ("update_array_values64", "map", 6.49, 5.9, "array update, values of 64 B"),
             ("lookup_hash_16", "map", 6.75, 5.07, "hash lookup, 16 entries"),
             ("miss_hash", "map", 6.3, 6.14, "hash lookup, not there"),
