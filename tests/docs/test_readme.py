@@ -102,7 +102,7 @@ def test_every_suite_has_its_table_as_it_is_printed_now(
         same = next((one for one in current if table.title.startswith(f"{one.title}, ")), None)
         assert same is not None, f"no table of {name} is titled {table.title!r} now: {remedy}"
         assert table.headings == same.headings, remedy
-        # In the order of what they cost where a table is sorted by it, which made-up figures are not.
+        # A table may be sorted by what its rows cost, of which made-up figures know nothing.
         assert sorted(table.programs) == sorted(same.programs), remedy
         # The first is what the suite is for; others may follow.
         assert number or same.title == current[0].title
