@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The price list's map operations. Keys go round all entries of a map in an order that steps far,
- * so that no entry and no bucket stands for the others. User space fills the maps: the value of
+ * The price list's map operations. Keys are all entries of a map in no order, so that no entry
+ * and no bucket stands for the others. User space fills the maps: the value of
  * number n is n. Every program leaves its map as it found it.
  */
 #include "calls.bpf.h"
@@ -69,7 +69,7 @@ MAP(percpu_hash, BPF_MAP_TYPE_PERCPU_HASH, __u32, __u64, 1024, SEEDED);
 MAP(lru_hash, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 4096, SEEDED);
 MAP(lru_hash_full, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 1024, SEEDED);
 MAP(lpm_trie_16, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 16, BPF_F_NO_PREALLOC);
-MAP(lpm_trie_1024, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 1024, BPF_F_NO_PREALLOC);
+MAP(lpm_trie_256, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 256, BPF_F_NO_PREALLOC);
 
 struct inner {
 	int (*type)[BPF_MAP_TYPE_ARRAY];
@@ -78,17 +78,18 @@ struct inner {
 	int (*max_entries)[1];
 } inner SEC(".maps");
 
-#define MAP_OF_MAPS(name, map_type)                                                            \
+#define MAP_OF_MAPS(name, map_type, flags)                                                     \
 	struct {                                                                               \
 		int (*type)[map_type];                                                         \
 		__u32 *key;                                                                    \
 		int (*value_size)[4];                                                          \
 		int (*max_entries)[16];                                                        \
+		int (*map_flags)[flags];                                                       \
 		struct inner *values[];                                                        \
 	} name SEC(".maps") = { .values = { [0 ... 15] = &inner } }
 
-MAP_OF_MAPS(array_of_maps, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-MAP_OF_MAPS(hash_of_maps, BPF_MAP_TYPE_HASH_OF_MAPS);
+MAP_OF_MAPS(array_of_maps, BPF_MAP_TYPE_ARRAY_OF_MAPS, 0);
+MAP_OF_MAPS(hash_of_maps, BPF_MAP_TYPE_HASH_OF_MAPS, SEEDED);
 
 struct {
 	int (*type)[BPF_MAP_TYPE_QUEUE];
@@ -121,15 +122,24 @@ volatile __u32 mask;
 /* Where the last run ended: runs go on, so that maps larger than a run are gone through as well. */
 __u32 position;
 
-/* Odd, so that every entry has its turn; large, so that neighbours are far apart. */
-#define STEP 0x9e3779b1u
+/*
+ * Numbers in no order that a branch predictor could learn, as it does a round of 1024: each turn's is
+ * made of the turn alone, so that none waits for the one before.
+ */
+static __always_inline __u32 scattered(__u32 turn)
+{
+	turn *= 0x9e3779b1u;
+	turn ^= turn >> 15;
+	turn *= 0x85ebca6bu;
+	return turn ^ turn >> 13;
+}
 
 #define EACH_NUMBER(key, operation)                                                            \
 	const __u32 start = position, last = mask;                                             \
                                                                                                \
 	REPEAT_OPERATION                                                                       \
 	{                                                                                      \
-		key.number = (start + turn) * STEP & last;                                     \
+		key.number = scattered(start + turn) & last;                                   \
 		if (operation)                                                                 \
 			return XDP_DROP;                                                       \
 	}                                                                                      \
@@ -174,7 +184,7 @@ LOOKUP(lookup_hash_keys64, hash_keys64, struct key64)
 LOOKUP(lookup_percpu_hash, percpu_hash, struct number)
 LOOKUP(lookup_lru_hash, lru_hash, struct number)
 LOOKUP(lookup_lpm_trie_16, lpm_trie_16, struct prefix, .bits = 32)
-LOOKUP(lookup_lpm_trie_1024, lpm_trie_1024, struct prefix, .bits = 32)
+LOOKUP(lookup_lpm_trie_256, lpm_trie_256, struct prefix, .bits = 32)
 
 /* Numbers from here on are in no map. */
 #define ABSENT 0x1000000

@@ -51,7 +51,7 @@ FILLED = {
     "lru_hash": 1024,
     "lru_hash_full": 1024,
     "lpm_trie_16": 16,
-    "lpm_trie_1024": 1024,
+    "lpm_trie_256": 256,
     "array_of_maps": 16,
     "hash_of_maps": 16,
 }
@@ -246,8 +246,8 @@ def _reading(results: Results) -> Iterator[str]:
     yield (
         f"cost: the operation {OPERATIONS} times in a loop, net of the same loop without it (of "
         "map operations: with the key alone); the program's look at the answer is in it. Maps have "
-        "1024 entries, keys of 4 B and values of 8 B where nothing else is said, and are gone "
-        "round."
+        "1024 entries, keys of 4 B and values of 8 B where nothing else is said; keys come in no "
+        "order that could be learnt."
     )
     yield (
         f"Tail calls: {TAIL_CALLS_A_RUN} in a row, as many as there may be, net of the same "
