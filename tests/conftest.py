@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,9 @@ WHY_NO_KERNEL = _why_no_kernel()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # A background job of a script ignores SIGINT, its children too, and runs that are
+    # ended by it in these tests would go on for a minute each.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     config.addinivalue_line(
         "markers", "needs_kernel: loads programs into the running kernel; skips where it may not"
     )
