@@ -65,8 +65,13 @@ def test_every_way_is_measured_with_both_generators_against_one_that_drops() -> 
             assert subject.datapath["way"] in WAYS
             assert subject.datapath["generator"] == generator
         costs = [one for one in group.measures if one.metric == "cost_ns"]
-        assert {one.variant for one in costs} == {TWIN} | {r.variant for r in ROUTES[1:]}
-        assert {one.against for one in costs} == {f"drop/{generator}/native"}
+        over_drop = [one for one in costs if one.baseline == "drop"]
+        assert {one.variant for one in over_drop} == {TWIN} | {r.variant for r in ROUTES[1:]}
+        assert {one.against for one in over_drop} == {f"drop/{generator}/native"}
+        assert {(one.variant, one.baseline) for one in costs if one not in over_drop} == {
+            ("redirect-trait", "redirect-drop"),
+            ("cpu-trait", "cpu-drop"),
+        }
         # The twin is another load on another topology.
         assert (
             subjects[f"{TWIN}/{generator}"].load_key

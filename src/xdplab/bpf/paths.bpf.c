@@ -5,6 +5,7 @@
  * against each other; counting costs all ways the same, a stop each.
  */
 #include "xdplab.bpf.h"
+#include "traits.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -81,6 +82,55 @@ int redirect_socket(struct xdp_md *ctx)
 {
 	device_packets++;
 	return bpf_redirect_map(&sockets, 0, 0);
+}
+
+/* A value of eight bytes that is set before a redirect and got behind it. */
+#define TRAIT_KEY 1
+#define TRAITS_AREA_BYTES 32
+
+static __always_inline int set_trait(struct xdp_md *ctx)
+{
+	__u64 value = device_packets++;
+
+	if (traits_init(ctx, TRAITS_AREA_BYTES))
+		return -1;
+	return traits_set(ctx, TRAIT_KEY, &value, sizeof(value), 0);
+}
+
+/* Nothing is counted where the value is not there: such a way loses its packets. */
+static __always_inline int get_trait(struct xdp_md *ctx)
+{
+	__u64 value;
+
+	if (traits_get(ctx, TRAIT_KEY, &value, sizeof(value)) != sizeof(value))
+		return XDP_ABORTED;
+	keep(value);
+	sink_packets++;
+	return XDP_DROP;
+}
+
+SEC("xdp.frags")
+int redirect_setting(struct xdp_md *ctx)
+{
+	return set_trait(ctx) ? XDP_ABORTED : bpf_redirect(out_ifindex, 0);
+}
+
+SEC("xdp.frags")
+int redirect_cpu_setting(struct xdp_md *ctx)
+{
+	return set_trait(ctx) ? XDP_ABORTED : bpf_redirect_map(&cpus, target_cpu, 0);
+}
+
+SEC("xdp.frags")
+int sink_getting(struct xdp_md *ctx)
+{
+	return get_trait(ctx);
+}
+
+SEC("xdp.frags/cpumap")
+int sink_cpu_getting(struct xdp_md *ctx)
+{
+	return get_trait(ctx);
 }
 
 SEC("xdp.frags")

@@ -122,7 +122,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
         "--batch",
         "batch_size",
         type=WholeNumber(1, 256),
-        help="Live frames at a time, for the generator frames. [default: 64]",
+        help="Live frames at a time, for the generator frames. [default: 128]",
     ),
     click.option("--cpu", type=WholeNumber(0, 8191), help="The CPU to send on."),
     json_option,

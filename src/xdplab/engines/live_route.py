@@ -24,14 +24,12 @@ from xdplab.kernel.testrun import TestRun
 from xdplab.net import ethtool
 from xdplab.net.check import trace
 from xdplab.net.generators.base import Generator, Outlet
+from xdplab.net.generators.programs import BATCH
 from xdplab.net.topology import Mode, Topology
 from xdplab.net.xsk import Tally, Xsk, drop_loop
 from xdplab.program.shipped import shipped_object
 
 _Memory = ctypes.Array[ctypes.c_char]
-
-_BATCH = 64
-"""Live frames at a time, as the generator `frames` has them."""
 
 _CPU_QUEUE = 16_384
 """Entries of the map of CPUs' queue, the kernel's limit: it holds a doubled call's packets."""
@@ -129,7 +127,7 @@ class FramesRoute:
                     self._placed.fd, LOOPBACK_IFINDEX, bpf.XDP_FLAGS_SKB_MODE
                 )
             self._exit.callback(os.close, self._link)
-            self._run = TestRun(self._placed.fd, self._frame, batch_size=_BATCH)
+            self._run = TestRun(self._placed.fd, self._frame, batch_size=BATCH)
         except BaseException:
             self.close()
             raise
@@ -154,7 +152,7 @@ class FramesRoute:
         old = self._placed.load()
         bpf.link_update(self._link, self._placed.fd)
         os.close(old)
-        self._run = TestRun(self._placed.fd, self._frame, batch_size=_BATCH)
+        self._run = TestRun(self._placed.fd, self._frame, batch_size=BATCH)
 
     @property
     def placement(self) -> int:
@@ -235,7 +233,7 @@ class TopologyRoute:
         programs = {program, *way.programs.values()}
         sizes = {}
         if way.behind == "cpu":
-            programs.add("sink_cpu")
+            programs.add(way.in_thread)
             sizes["cpus"] = (8, target_cpu + 1)
         target = self._topology.ports["v2"].ifindex
         loaded = LoadedObject(
@@ -251,7 +249,7 @@ class TopologyRoute:
                 bpf.map_update(loaded.maps["ports"], bytes(4), struct.pack("=I", target))
         if way.behind == "cpu":
             # struct bpf_cpumap_val: the queue's length, and the program in the CPU's thread.
-            value = struct.pack("=II", _CPU_QUEUE, loaded.prog_fd("sink_cpu"))
+            value = struct.pack("=II", _CPU_QUEUE, loaded.prog_fd(way.in_thread))
             bpf.map_update(loaded.maps["cpus"], struct.pack("=I", target_cpu), value)
             _favour_thread(f"cpumap/{target_cpu}/map:{bpf.map_id(loaded.maps['cpus'])}")
         return loaded

@@ -27,13 +27,15 @@ class Way:
     """A path with the programs of OBJECT at its other hops (interface -> program).
 
     `to` is the interface whose MAC address packets have. `behind` is what the path goes on to
-    behind its last hop: "cpu" (a program in the map of CPUs), "socket" (AF_XDP), or "".
+    behind its last hop: "cpu" (the program `in_thread` in the map of CPUs), "socket" (AF_XDP), or
+    "".
     """
 
     path: Path
     to: str
     programs: Mapping[str, str] = field(default_factory=dict)
     behind: str = ""
+    in_thread: str = "sink_cpu"
 
 
 def _sent_back(action: str) -> Sequence[Hop]:
@@ -55,6 +57,15 @@ WAYS: Mapping[str, Way] = {
         Path("redirect-pass", "v1", _redirected("XDP_PASS")), "v3", {"v3": "sink_pass"}
     ),
     "cpu-drop": Way(Path("cpu-drop", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)), DEVICE, behind="cpu"),
+    "redirect-trait": Way(
+        Path("redirect-trait", "v1", _redirected("XDP_DROP")), "v3", {"v3": "sink_getting"}
+    ),
+    "cpu-trait": Way(
+        Path("cpu-trait", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)),
+        DEVICE,
+        behind="cpu",
+        in_thread="sink_cpu_getting",
+    ),
     "xsk-drop": Way(
         Path("xsk-drop", "v1", (Hop(DEVICE, "XDP_REDIRECT"),)), DEVICE, behind="socket"
     ),
@@ -65,17 +76,16 @@ PACKETS = {"frames": 8000, "skb": 4000, "ring": 2000}
 """Packets a call by generator: some half a millisecond to two, so that a call's own 10 us are a
 small part, and most calls end before the scheduler looks for somebody else."""
 
-_BEHIND = {
-    "cpu": "to the map of CPUs: program sink_cpu there: XDP_DROP",
-    "socket": "to an AF_XDP socket, and dropped by its reader",
-}
-
 
 def explain(way: str, program: str) -> str:
     """A way with that program at v0, a hop a line."""
     known = WAYS[way]
     text = draw_path(known.path, {DEVICE: program, **known.programs})
-    return f"{text}, {_BEHIND[known.behind]}" if known.behind else text
+    behind = {
+        "cpu": f", to the map of CPUs: program {known.in_thread} there: XDP_DROP",
+        "socket": ", to an AF_XDP socket, and dropped by its reader",
+    }
+    return text + behind.get(known.behind, "")
 
 
 def topology() -> str:

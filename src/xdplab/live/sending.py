@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ GENERATORS: Mapping[str, Factory] = {
     "pktgen": PktgenGenerator,
 }
 
-_LOOK_S = 0.01
-"""How often it is looked whether all packets are made."""
+_LOOK_S = 0.1
+"""How long a signal may have to wait. Whoever looks around takes time from the generator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,12 +135,19 @@ class SendSession:
             name: value - self._driver_before.get(name, 0)
             for name, value in self._counters.read().items()
         }
-        seconds = (time.monotonic_ns() - self._start_ns) / 1e9
-        return SentReading(seconds, sent.generated, sent.refused, driver)
+        return SentReading(self.seconds, sent.generated, sent.refused, driver)
+
+    @property
+    def seconds(self) -> float:
+        """Since the start."""
+        return (time.monotonic_ns() - self._start_ns) / 1e9
 
     def wait(self, seconds: float) -> bool:
-        """Wait until all is sent; False after `seconds`. Raises what ended sending early."""
-        return self._sender.wait(seconds)
+        """Wait until all is sent; False after `seconds`, or sooner, since signals are looked for.
+
+        Raises what ended sending early.
+        """
+        return self._sender.wait(min(seconds, _LOOK_S))
 
     def stop(self) -> SentReading:
         """Stop sending; what was sent in all, to the last packet."""
@@ -202,24 +210,20 @@ def watch_sending(
     session.start()
     before = SentReading(0.0, 0, 0, {})
     due_s = interval_s
+    end_s = math.inf if ending.duration_s is None else ending.duration_s
     why: Why | None = None
     while why is None:
-        now = session.read()
         if signals.asked:
             why = Why.ASKED
-        elif ending.duration_s is not None and now.seconds >= ending.duration_s:
+        elif session.seconds >= end_s:
             why = Why.DURATION
-        elif now.seconds >= due_s:
+        elif session.seconds >= due_s:
+            now = session.read()
             on_interval(now.since(before), now)
             before = now
             due_s += interval_s * (1 + (now.seconds - due_s) // interval_s)
-        elif session.wait(0):
+        elif session.wait(max(0.0, min(due_s, end_s) - session.seconds)):
             why = Why.PACKETS
-        else:
-            pause_s = due_s - now.seconds
-            if ending.duration_s is not None:
-                pause_s = min(pause_s, ending.duration_s - now.seconds)
-            signals.wait(min(pause_s, _LOOK_S))
     total = session.stop()
     last = total.since(before)
     if last.generated or last.seconds > interval_s / 2:

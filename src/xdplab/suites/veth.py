@@ -23,7 +23,7 @@ from xdplab.engines.base import (
 from xdplab.engines.live_ways import explain, topology
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Estimate, Result
+from xdplab.records import RESOLVED, Estimate, Result
 from xdplab.stats import estimates
 from xdplab.suites import veth_ledger, veth_model
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
@@ -85,8 +85,25 @@ ROUTES = (
         XDP_REDIRECT,
         "redirect-drop",
     ),
+    Route(
+        "redirect-trait",
+        "-> v0 set a trait, REDIRECT -> v2 -> v3 get it, DROP",
+        "redirect_setting",
+        XDP_REDIRECT,
+        "redirect-trait",
+    ),
     Route("cpu-drop", "-> v0 REDIRECT by cpumap DROP", "redirect_cpu", XDP_REDIRECT, "cpu-drop"),
+    Route(
+        "cpu-trait",
+        "-> v0 set a trait, REDIRECT by cpumap get it, DROP",
+        "redirect_cpu_setting",
+        XDP_REDIRECT,
+        "cpu-trait",
+    ),
 )
+
+_CARRYING = {"redirect-trait": "redirect-drop", "cpu-trait": "cpu-drop"}
+"""Ways that carry a trait -> the same way without one."""
 
 _BOTH_MODES = tuple(
     route for route in ROUTES if route.variant in {DROP, "tx-drop", "redirect-drop"}
@@ -159,6 +176,10 @@ def _group(generator: str, routes: Sequence[Route]) -> Group:
     for route in routes[1:]:
         subjects.append(_subject(route, generator))
         measures.append(_against_drop(route, generator))
+    by_variant = {route.variant: route for route in routes}
+    for carrying, bare in _CARRYING.items():
+        keys = [_key(by_variant[variant], generator) for variant in (carrying, bare)]
+        measures.append(Measure(carrying, keys[0], _parameters(generator), bare, keys[1]))
     return Group(Method.LIVE, subjects, measures, _SHARES[generator])
 
 
@@ -325,6 +346,7 @@ def _reading(results: Results) -> Iterator[str]:
         "or where something else had the CPU."
     )
     yield from _losses(results)
+    yield from _traits(results)
     twin = [
         f"{GENERATORS[generator]} {found.estimate.point:+.1f} ns"
         for generator in GENERATORS
@@ -337,6 +359,23 @@ def _reading(results: Results) -> Iterator[str]:
         "not named. Today's driver goes another way, so that shapes may come back and levels not; "
         "the change itself is modelled on the user-space engine."
     )
+
+
+def _traits(results: Results) -> Iterator[str]:
+    """What it costs to set a value for a packet and to get it behind a redirect."""
+    found = []
+    for carrying, bare in _CARRYING.items():
+        for generator, of in GENERATORS.items():
+            result = results.find(carrying, _parameters(generator), baseline=bare)
+            if result and result.estimate and result.verdict == RESOLVED:
+                cost = result.estimate
+                words = f"{cost.point:+.1f} [{cost.low:+.1f}, {cost.high:+.1f}] ns"
+                found.append(f"{words} ({bare}, {of})")
+    if found:
+        yield (
+            "A trait is eight bytes in the packet's metadata (traits.bpf.h), set at v0 and got "
+            f"where the packet ends; over the same way without one: {', '.join(found)}."
+        )
 
 
 def _losses(results: Results) -> Iterator[str]:
