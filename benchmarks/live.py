@@ -1,13 +1,14 @@
 """How many packets xdplab's generators send, side by side with xdp-trafficgen and trafgen.
 
-    .venv/bin/python benchmarks/live.py [--rounds 10] [--seconds 1] [--cpu N] [--json FILE]
-                                        [--xdp-trafficgen PATH] [--trafgen PATH]
+    .venv/bin/python benchmarks/live.py [--rounds 10] [--seconds 1] [--cpu N] [--realtime]
+                                        [--xdp-trafficgen PATH] [--trafgen PATH] [--json FILE]
 
 Each tool sends 64-byte UDP packets of one flow out of a veth as fast as it can, pinned to one CPU;
 a program at the other end counts and drops them, on the same CPU. All of them take their turn in
 each round, in the opposite order every second time. Of the rounds' pairs come two ratios, each a
 median with its interval: packets a second, and packets per second of CPU that the tool was given,
-which does not depend on what else ran.
+which does not depend on what else ran. --realtime gives every tool the CPU before all else, for
+machines that others use as well: they wait meanwhile.
 
 First it is counted that nothing gets lost: a million packets of each generator through TX and
 through REDIRECT, made = seen at the device = seen at the end.
@@ -72,11 +73,11 @@ class Bench:
     """A topology whose v0 drops, and the tools that send to it."""
 
     def __init__(
-        self, topology: Topology, programs: LoadedObject, cpu: int, seconds: float
+        self, topology: Topology, programs: LoadedObject, cpu: int, seconds: float, realtime: bool
     ) -> None:
         self._topology = topology
         self._programs = programs
-        self._cpu = cpu
+        self._prefix = ["taskset", "-c", str(cpu), *(["chrt", "-f", "1"] if realtime else [])]
         self._seconds = seconds
         topology.attach("v0", programs.prog_fd("drop"))
 
@@ -89,7 +90,7 @@ class Bench:
         """Run a command that sends out of v1 until it is ended, and count what arrives."""
         with entered(self._topology.namespace_fd("v1")):
             process = subprocess.Popen(
-                ["taskset", "-c", str(self._cpu), *command],
+                [*self._prefix, *command],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -264,6 +265,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10, help="turns of every tool")
     parser.add_argument("--seconds", type=float, default=1.0, help="for each of them in a round")
     parser.add_argument("--cpu", type=int, default=max(os.sched_getaffinity(0)))
+    parser.add_argument("--realtime", action="store_true", help="nobody else on that CPU")
     parser.add_argument("--xdp-trafficgen", help="the program to measure beside, else PATH's")
     parser.add_argument("--trafgen", help="the program to measure beside, else PATH's")
     parser.add_argument("--json", type=Path, help="write every round to this file")
@@ -283,7 +285,9 @@ def main() -> int:
             lines = list(conservation(topology))
             print("\n".join(lines), flush=True)
             with LoadedObject(shipped_object("paths"), ("drop",)) as programs:
-                bench = Bench(topology, programs, arguments.cpu, arguments.seconds)
+                bench = Bench(
+                    topology, programs, arguments.cpu, arguments.seconds, arguments.realtime
+                )
                 with commands(topology, arguments.cpu, peers) as tools:
                     taken = measure(bench, usable(bench, tools), arguments.rounds)
     except XdplabError as error:

@@ -175,7 +175,9 @@ class LiveEngine:
         Of the packet method it makes what the kernel engine does: the same programs without a
         path, to stand beside those with one.
         """
-        cpu = max(os.sched_getaffinity(0))
+        cpu = self.cpu
+        if cpu is None:
+            raise NotPossibleError("live paths need Linux, where a thread can be pinned to a CPU")
         if method is Method.LIVE:
             return LiveSession(subjects, self.chosen, cpu)
         return KernelSession(subjects, method, cpu)
