@@ -152,9 +152,11 @@ def _off_cpu(results: Sequence[Result]) -> list[Warning]:
     Other rows may leave it to threads that take the packets.
     """
     shares = {
-        _named(result): result.count("on_cpu_ns") / elapsed_ns
+        _named(result): statistics.median(
+            trial.counts["on_cpu_ns"] / trial.counts["elapsed_ns"] for trial in result.trials
+        )
         for result in results
-        if result.metric == "gross_ns" and (elapsed_ns := result.count("elapsed_ns"))
+        if result.metric == "gross_ns" and result.count("elapsed_ns")
     }
     worst = min(shares, key=lambda name: shares[name], default="")
     if not worst or shares[worst] >= _CPU_SHARE:
