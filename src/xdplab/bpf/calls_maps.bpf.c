@@ -69,7 +69,7 @@ MAP(percpu_hash, BPF_MAP_TYPE_PERCPU_HASH, __u32, __u64, 1024, SEEDED);
 MAP(lru_hash, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 4096, SEEDED);
 MAP(lru_hash_full, BPF_MAP_TYPE_LRU_HASH, __u32, __u64, 1024, SEEDED);
 MAP(lpm_trie_16, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 16, BPF_F_NO_PREALLOC);
-MAP(lpm_trie_256, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 256, BPF_F_NO_PREALLOC);
+MAP(lpm_trie_64, BPF_MAP_TYPE_LPM_TRIE, struct prefix, __u64, 64, BPF_F_NO_PREALLOC);
 
 struct inner {
 	int (*type)[BPF_MAP_TYPE_ARRAY];
@@ -184,7 +184,7 @@ LOOKUP(lookup_hash_keys64, hash_keys64, struct key64)
 LOOKUP(lookup_percpu_hash, percpu_hash, struct number)
 LOOKUP(lookup_lru_hash, lru_hash, struct number)
 LOOKUP(lookup_lpm_trie_16, lpm_trie_16, struct prefix, .bits = 32)
-LOOKUP(lookup_lpm_trie_256, lpm_trie_256, struct prefix, .bits = 32)
+LOOKUP(lookup_lpm_trie_64, lpm_trie_64, struct prefix, .bits = 32)
 
 /* Numbers from here on are in no map. */
 #define ABSENT 0x1000000

@@ -51,7 +51,7 @@ FILLED = {
     "lru_hash": 1024,
     "lru_hash_full": 1024,
     "lpm_trie_16": 16,
-    "lpm_trie_256": 256,
+    "lpm_trie_64": 64,
     "array_of_maps": 16,
     "hash_of_maps": 16,
 }

@@ -130,7 +130,7 @@ PRICES = (
                 18.7,
                 "hash insert and delete, allocating",
             ),
-            ("lookup_lpm_trie_256", "map", 31.6, 26.3, "LPM trie lookup, 256 prefixes"),
+            ("lookup_lpm_trie_64", "map", 18.8, 20.5, "LPM trie lookup, 64 prefixes"),
             ("insert_delete_hash", "map", 79.0, 15.6, "hash insert and delete"),
             ("insert_lru_hash", "map", 82.6, 31.1, "LRU hash insert into a full map"),
             ("update_lru_hash", "map", 79.0, 10.7, "LRU hash update"),
