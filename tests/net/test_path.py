@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdplab.engines.live_ways import WAYS, explain
 from xdplab.net.path import PAIRS, Hop, Path, draw_path, draw_topology, mac_of
-from xdplab.suites.veth import ROUTES, SUITE
+from xdplab.suites.veth import SUITE
+from xdplab.suites.veth_routes import ROUTES
 
 
 def test_every_interface_is_in_the_drawing_with_its_address_and_its_peer() -> None:

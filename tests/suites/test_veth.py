@@ -15,8 +15,9 @@ from xdplab.records import NOT_SUPPORTED
 from xdplab.suites import veth_ledger
 from xdplab.suites.base import TWIN, Results
 from xdplab.suites.table import Figure, Row, Table
-from xdplab.suites.veth import GENERATORS, ROUTES, SUITE
+from xdplab.suites.veth import SUITE
 from xdplab.suites.veth_model import PUBLISHED_PPS
+from xdplab.suites.veth_routes import GENERATORS, ROUTES
 from xdplab.views.text import markdown, org
 
 _NS = {"tx": 30_000, "redirect": 40_000}

@@ -79,6 +79,8 @@ class LiveSession:
         else:
             self._exit.callback(route.close)
             self._routes[subject.key] = route
+            # The first call of each may show that it cannot have its CPU to itself.
+            self.timer(subject.key)()
 
     def _generator(self, kind: str, outlet: Outlet, frame: bytes) -> Generator:
         """Generators of XDP and skbs send wherever their thread is: topologies, whose interfaces

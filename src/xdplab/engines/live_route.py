@@ -56,9 +56,8 @@ class Route(Protocol):
     def outlet(self) -> Outlet:
         """Where its packets go out: whoever calls `send` is in this one's namespace."""
 
-    @property
-    def is_exclusive(self) -> bool:
-        """Whether `send` does all the work, so that nobody else must have its CPU meanwhile."""
+    is_exclusive: bool
+    """Whether `send` does all the work, so that nobody else must have its CPU meanwhile."""
 
     def send(self, packets: int) -> None:
         """Send that many; they may be under way still when it returns."""
@@ -108,9 +107,8 @@ class FramesRoute:
     Attached to `lo` of a namespace of its own, as a test run wants it.
     """
 
-    is_exclusive = True
-
     def __init__(self, subject: Subject) -> None:
+        self.is_exclusive = True
         self._frame = subject.frame.data
         self._made = 0
         self._exit = contextlib.ExitStack()

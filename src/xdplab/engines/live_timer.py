@@ -52,6 +52,9 @@ class LiveTimer:
         self._count("elapsed_ns", elapsed_ns)
         self._count("on_cpu_ns", min(cpu_ns, elapsed_ns))
         if got < packets:
+            # Linux before 6.4 runs no softirq inline while ksoftirqd waits for the CPU: where it
+            # has to help, it must be let.
+            route.is_exclusive = False
             for cause, count in route.losses().items():
                 self._count(f"lost: {cause}", count)
         if not got:

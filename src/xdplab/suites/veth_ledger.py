@@ -17,6 +17,7 @@ from xdplab.stats import estimates
 from xdplab.suites.base import TWIN, Group, Measure, Results
 from xdplab.suites.packet_access import NO_TOUCH, ROWS, Access
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
+from xdplab.suites.veth_routes import FRAME_BYTES
 
 _VARIANTS = (
     NO_TOUCH,
@@ -44,7 +45,7 @@ _DATAPATH = {
 
 
 def _where(stage: str) -> dict[str, int | str]:
-    return {"stage": stage, "packet": "ipv4", "frame_bytes": len(udp_frame("ipv4", 64).data)}
+    return {"stage": stage, "packet": "ipv4", "frame_bytes": FRAME_BYTES}
 
 
 _SHARES = {"test-run": 0.08, "live-frames": 0.07, "veth": 0.2}
@@ -64,7 +65,7 @@ def _group(stage: str) -> Group:
             f"{TWIN}/{stage}" if twin else f"{row.variant}/{stage}",
             shipped_object("packet_access"),
             row.program,
-            udp_frame("ipv4", 64),
+            udp_frame("ipv4", FRAME_BYTES),
             action=XDP_DROP,
             instance=int(twin),
             datapath=_DATAPATH[stage],

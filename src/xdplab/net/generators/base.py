@@ -14,12 +14,11 @@ from typing import Protocol
 from xdplab.kernel.namespace import entered
 from xdplab.packets.traffic import Traffic
 
+MADE_UP_S = 20e-3
+"""What generators make up for at once that send as soon as they are called."""
+
 _TICK_S = 1e-3
 """How often a rate is looked after: as many packets as are due by then go at once."""
-
-_BURST_S = 20e-3
-"""What is made up for at once when the thread could not run: more would overrun any queue. The
-rest follows in the next ticks, so that the rate over all is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +57,9 @@ class Generator(Protocol):
     """Makes packets of a Traffic on an Outlet; one thread at a time uses it.
 
     `name` is the generator's in commands and documents, `chunk` how many packets a burst has that
-    is worth its call and still ends in some milliseconds.
+    is worth its call. `made_up_s` is how much time's packets are made up for at once, at a rate,
+    when the thread could not run: as few as any queue bears. The rest follows, so that the rate
+    over all is kept.
     """
 
     @property
@@ -66,6 +67,9 @@ class Generator(Protocol):
 
     @property
     def chunk(self) -> int: ...
+
+    @property
+    def made_up_s(self) -> float: ...
 
     def burst(self, packets: int) -> None:
         """Make exactly that many packets, as fast as possible, and return when all are made.
@@ -97,9 +101,10 @@ class Pace:
     """How many packets are due: at `rate_pps` from the first look at the clock on, whatever came in
     between; None for as many as can be made."""
 
-    def __init__(self, rate_pps: float | None, chunk: int) -> None:
+    def __init__(self, rate_pps: float | None, chunk: int, made_up_s: float) -> None:
         self._rate_pps = rate_pps
         self._chunk = chunk
+        self._made_up_s = made_up_s
         self._start_s: float | None = None
 
     def due(self, now_s: float, made: int) -> int:
@@ -109,7 +114,7 @@ class Pace:
         if self._start_s is None:
             self._start_s = now_s
         wanted = int((now_s - self._start_s) * self._rate_pps) + 1 - made
-        return max(0, min(wanted, self._chunk, 1 + int(self._rate_pps * _BURST_S)))
+        return max(0, min(wanted, self._chunk, 1 + int(self._rate_pps * self._made_up_s)))
 
     def wait_s(self, now_s: float, made: int) -> float:
         """How long until the next look: a tick, or longer where packets come less often."""
@@ -136,7 +141,7 @@ class Sender:
     ) -> None:
         self._generator = generator
         self._outlet = outlet
-        self._pace = Pace(rate_pps, generator.chunk)
+        self._pace = Pace(rate_pps, generator.chunk, generator.made_up_s)
         self._packets = packets
         self._cpu = cpu
         self._stopping = threading.Event()

@@ -34,7 +34,9 @@ class PktgenGenerator:
     """
 
     name = "pktgen"
-    chunk = 1 << 16
+    # "start" takes an eighth of a second before it sends: a burst must be worth that.
+    chunk = 1 << 21
+    made_up_s = 1.0
 
     def __init__(self, outlet: Outlet, traffic: Traffic, directory: Path = PROC) -> None:
         if not isinstance(traffic, Flows) or traffic.protocol != UDP:

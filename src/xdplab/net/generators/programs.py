@@ -25,7 +25,7 @@ from xdplab.kernel.libbpf import LoadedObject
 from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
 from xdplab.net.events import namespace_cookie
-from xdplab.net.generators.base import Outlet, Sent
+from xdplab.net.generators.base import MADE_UP_S, Outlet, Sent
 from xdplab.packets.traffic import UDP, Captured, Flows, Traffic
 from xdplab.program.shipped import shipped_object
 
@@ -51,6 +51,7 @@ class FramesGenerator:
 
     name = "frames"
     chunk = 1 << 17
+    made_up_s = MADE_UP_S
 
     def __init__(
         self,
@@ -126,6 +127,7 @@ class SkbGenerator:
 
     name = "skb"
     chunk = 1 << 13
+    made_up_s = MADE_UP_S
 
     def __init__(self, outlet: Outlet, traffic: Traffic) -> None:
         if traffic.longest_bytes > MAXIMUM_LIVE_BYTES:

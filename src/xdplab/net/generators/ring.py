@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from xdplab.errors import KernelError, NotPossibleError
-from xdplab.net.generators.base import Outlet, Sent
+from xdplab.net.generators.base import MADE_UP_S, Outlet, Sent
 from xdplab.packets.traffic import Flows, Traffic
 
 _SOL_PACKET = 263
@@ -40,6 +40,7 @@ _SLOTS = 1024
 _LEAST_SLOT_BYTES = 128
 _LEAST_BLOCK_BYTES = 1 << 16
 _PATIENCE_S = 2.0
+_NAP_S = 20e-6
 
 _REFUSED = frozenset({errno.ENOBUFS, errno.EAGAIN})
 
@@ -49,6 +50,7 @@ class RingGenerator:
 
     name = "ring"
     chunk = 1 << 14
+    made_up_s = MADE_UP_S
 
     def __init__(self, outlet: Outlet, traffic: Traffic) -> None:
         self._traffic = traffic
@@ -81,7 +83,7 @@ class RingGenerator:
         request = struct.pack("=4I", block_bytes, blocks, slot_bytes, self._slots)
         self._socket.setsockopt(_SOL_PACKET, _PACKET_TX_RING, request)
         ring = mmap.mmap(self._socket.fileno(), blocks * block_bytes)
-        self._exit.callback(ring.close)
+        self._exit.callback(_close, ring)
         rows = np.frombuffer(ring, np.uint8).reshape(self._slots, slot_bytes)
         self._status = rows[:, 0:4].view(np.uint32)[:, 0]
         self._lengths = rows[:, 4:8].view(np.uint32)[:, 0]
@@ -136,6 +138,8 @@ class RingGenerator:
             number = ctypes.get_errno() if result < 0 else errno.EAGAIN
             if number in _REFUSED:
                 self._refused += 1
+                # Whoever is to empty the driver's ring may wait for this CPU.
+                time.sleep(_NAP_S)
             elif number != errno.EINTR:
                 raise KernelError("sending from a transmit ring", number)
             if time.monotonic() > until:
@@ -165,6 +169,12 @@ class RingGenerator:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _close(ring: mmap.mmap) -> None:
+    # A traceback may still hold a view of the ring; then the mapping goes with it.
+    with contextlib.suppress(BufferError):
+        ring.close()
 
 
 def _open(outlet: Outlet) -> socket.socket:
