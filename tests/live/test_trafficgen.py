@@ -9,11 +9,15 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from tests.cli.command import XDPLAB, assert_clean_error, environment
 from tests.live.commands import live, run
 from tests.live.pairs import Place, join, places
+from xdplab.cli.trafficgen import command
+from xdplab.errors import XdplabError
 from xdplab.kernel.namespace import NetworkNamespace
 from xdplab.packets.traffic import Flows, Span
 
@@ -129,10 +133,14 @@ def test_what_cannot_be_sent_is_an_error_without_a_packet(
 ) -> None:
     with places(2) as (a, b):
         join(a, "v0", b, "v1")
-        result = trafficgen(a, *arguments, "-n", "1")
-        status = NOT_POSSIBLE if "cannot send 9000" in words else USAGE
-        assert_clean_error(result, status, words)
-        assert result.stdout == ""
+        with a.namespace:
+            result = CliRunner().invoke(command, [*arguments, "-n", "1"], standalone_mode=False)
+        error = result.exception
+        assert isinstance(error, XdplabError | click.UsageError), result.exc_info
+        said = error.message if isinstance(error, click.UsageError) else str(error)
+        assert words in said
+        assert error.exit_code == (NOT_POSSIBLE if "cannot send 9000" in words else USAGE)
+        assert result.output == ""
 
 
 def test_a_frame_that_is_too_long_for_the_interface_is_said() -> None:

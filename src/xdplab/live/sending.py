@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -114,9 +115,11 @@ class SendSession:
             return
         plan = self.plan
         why = self.doubts[0] if self.doubts else ""
-        if not why and plan.generator == "frames":
+        if not why and isinstance(self._generator, FramesGenerator):
+            said = os.strerror(self._generator.last_error)
             why = why_peer_drops(plan.interface) or (
-                "its driver does not send what XDP redirects. Take --generator skb or ring"
+                f"its driver does not take what XDP redirects ({said}). "
+                "Take --generator skb or ring"
             )
         raise NotPossibleError(
             f"{plan.interface.name} took no packet of the generator {plan.generator}"
