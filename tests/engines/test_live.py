@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from xdplab.engines.base import XDP_DROP, XDP_REDIRECT, XDP_TX, Method, Subject
+from xdplab.engines.base import XDP_DROP, XDP_REDIRECT, XDP_TX, Method, Subject, Timer
 from xdplab.engines.live import LiveEngine
 from xdplab.engines.live_ways import PACKETS
 from xdplab.errors import KernelError
@@ -41,13 +41,21 @@ def test_every_packet_of_every_way_is_at_the_device_and_at_the_end(generator: st
             timer = session.timer(one.key)
             twice = session.timer(one.key, doubled=True)
             assert timer.operations_per_call == twice.operations_per_call == PACKETS[generator]
-            assert timer() > 0
-            assert twice() > 0
             for counted, packets in ((timer, PACKETS[generator]), (twice, 2 * PACKETS[generator])):
-                counts = counted.counts
-                assert counts["generated"] == counts["device"] == counts["sink"] == packets
-                assert 0 < counts["on_cpu_ns"] <= counts["elapsed_ns"]
-                assert not any(name.startswith("lost") for name in counts)
+                # A busy machine may leave a ring to ksoftirqd, and it overflows: not every time.
+                assert any(are_all_there(counted, packets) for _ in range(5))
+
+
+def are_all_there(timer: Timer, packets: int) -> bool:
+    """Whether a call lost nothing; what it lost is counted, whatever the machine does."""
+    assert timer() > 0
+    counts = timer.counts
+    assert counts["generated"] == packets
+    assert 0 < counts["on_cpu_ns"] <= counts["elapsed_ns"]
+    if any(name.startswith("lost") for name in counts):
+        return False
+    assert counts["device"] == counts["sink"] == packets
+    return True
 
 
 def test_programs_are_placed_anew_and_packets_still_arrive() -> None:
@@ -61,8 +69,7 @@ def test_programs_are_placed_anew_and_packets_still_arrive() -> None:
             session.place([one.key for one in subjects])
             for one in subjects:
                 timer = session.timer(one.key)
-                timer()
-                assert timer.counts["sink"] == PACKETS["frames"]
+                assert any(are_all_there(timer, PACKETS["frames"]) for _ in range(5))
                 assert session.placement(one.key) in {-1, *range(0, 64, 4)}
                 assert session.run(one.key).retval == one.action
 
@@ -81,8 +88,7 @@ def test_other_peoples_programs_are_counted_by_the_driver() -> None:
         session.place(["parse", "alone"])
         for key in ("parse", "alone"):
             timer = session.timer(key)
-            assert timer() > 0
-            assert timer.counts["sink"] == timer.counts["device"] == PACKETS["frames"]
+            assert any(are_all_there(timer, PACKETS["frames"]) for _ in range(5))
 
 
 def test_generic_mode_is_measured_where_the_generator_reaches_it() -> None:
@@ -97,8 +103,7 @@ def test_generic_mode_is_measured_where_the_generator_reaches_it() -> None:
         assert all("the path tx-drop loses its" in why for why in session.missing.values())
         for one in subjects[:2]:
             timer = session.timer(one.key)
-            timer()
-            assert timer.counts["sink"] == timer.counts["generated"]
+            assert any(are_all_there(timer, PACKETS[one.datapath["generator"]]) for _ in range(5))
 
 
 def test_napi_in_threads_loses_nothing_unsaid() -> None:

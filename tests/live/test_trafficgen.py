@@ -47,11 +47,13 @@ def test_two_commands_and_no_other_set_up(generator: str) -> None:
         join(a, "v0", b, "v1")
         with live(b, "drop", "v1", "-p", "parse-ip", "-l", "load-bytes", "--json") as dropping:
             sent = summary(trafficgen(a, "v0", "-g", generator, "-n", "20011", "--json"))
-            assert (sent["generated"], sent["refused"], sent["sent"]) == (20_011, 0, 20_011)
+            # A busy machine may leave veth's ring to ksoftirqd for a while: what it then refuses
+            # is counted, and the rest arrives.
+            assert sent["generated"] == 20_011 == sent["refused"] + sent["sent"]
             assert sent["ended_by"] == "packets"
             received = dropping.stop()
-    assert received["packets"] == 20_011
-    assert received["actions"]["XDP_DROP"] == 20_011
+    assert received["packets"] == sent["sent"] > 0
+    assert received["actions"]["XDP_DROP"] == sent["sent"]
 
 
 def test_lines_and_summary_are_for_people() -> None:
