@@ -42,11 +42,16 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    if WHY_NO_KERNEL:
-        for item in items:
-            if item.get_closest_marker("needs_kernel"):
-                item.add_marker(pytest.mark.skip(reason=WHY_NO_KERNEL))
+    for item in items:
+        is_for_kernel = item.get_closest_marker("needs_kernel") is not None
+        # Whole files, for their fixtures; and what measures in the kernel or looks at what is left
+        # in it goes one after the other, while another worker does the rest.
+        group = "kernel" if is_for_kernel else item.nodeid.partition("::")[0]
+        item.add_marker(pytest.mark.xdist_group(group))
+        if is_for_kernel and WHY_NO_KERNEL:
+            item.add_marker(pytest.mark.skip(reason=WHY_NO_KERNEL))
 
 
 def kernel_descriptors() -> list[str]:

@@ -93,7 +93,8 @@ def test_no_line_is_wider_than_80_columns_unless_a_word_is(table: Table) -> None
         assert text == text.rstrip()
 
 
-def test_a_pipe_gets_neither_colour_nor_folding() -> None:
+def test_a_pipe_gets_neither_colour_nor_folding(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     out = io.StringIO()
     render(EXAMPLE, make_console(out))
     assert out.getvalue() == _WIDE
