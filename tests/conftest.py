@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gc
+import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +15,11 @@ import pytest
 from hypothesis import settings
 
 from xdplab.errors import NotPossibleError
+
+# Whatever tests measure, also in processes of their own, is nothing for the store of whoever
+# runs them.
+_STORES = tempfile.mkdtemp(prefix="xdplab-tests-")
+os.environ["XDPLAB_STORE"] = str(Path(_STORES) / "results.sqlite")
 
 # Hypothesis would fail a test that takes 200 ms, which on a busy machine says nothing.
 settings.register_profile("xdplab", deadline=None)
@@ -40,6 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "needs_kernel: loads programs into the running kernel; skips where it may not"
     )
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(_STORES, ignore_errors=True)
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook

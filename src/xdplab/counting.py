@@ -107,9 +107,14 @@ def _sources(lines: Iterable[LineInfo]) -> dict[tuple[str, int], str]:
 
 
 def results_of(tally: Tally) -> Iterator[Result]:
-    """The tally as results: exact, so that low and high are the extremes over the packets."""
+    """The tally as results: exact, so that low and high are the extremes over the packets.
 
-    def result(metric: str, parameters: Mapping[str, int | str], values: Sequence[int]) -> Result:
+    The note of a source line's result is its text.
+    """
+
+    def result(
+        metric: str, parameters: Mapping[str, int | str], values: Sequence[int], note: str = ""
+    ) -> Result:
         return Result(
             suite="count",
             engine="user",
@@ -123,6 +128,7 @@ def results_of(tally: Tally) -> Iterator[Result]:
             ),
             resolution=0.0,
             verdict=RESOLVED,
+            note=note,
         )
 
     yield result("insns", {"object": tally.object}, tally.instructions)
@@ -131,42 +137,61 @@ def results_of(tally: Tally) -> Iterator[Result]:
     for name, number in tally.helpers.items():
         yield result("calls", {"object": tally.object, "helper": name}, [number])
     for (file, line), number in sorted(tally.lines.items()):
-        yield result("line_insns", {"object": tally.object, "file": file, "line": line}, [number])
+        yield result(
+            "line_insns",
+            {"object": tally.object, "file": file, "line": line},
+            [number],
+            tally.sources.get((file, line), ""),
+        )
 
 
-def tables_of(tally: Tally, notes: Sequence[str] = ()) -> list[Table]:
+def tables_of(results: Sequence[Result], notes: Sequence[str] = ()) -> list[Table]:
     """Per packet, by helper, and the annotated source, of which lines that never ran are left.
 
-    `notes` say what must be known of the packets; they stand below the first table.
+    `results` are those of `results_of`, fresh or read back. `notes` say what must be known of the
+    packets; they stand below the first table.
     """
-    packets = len(tally.instructions)
-    total = sum(tally.instructions)
-    summary = [
-        Row(("packets", packets)),
-        Row(("instructions per packet, least", min(tally.instructions))),
-        Row(("instructions per packet, median", _plain(statistics.median(tally.instructions)))),
-        Row(("instructions per packet, most", max(tally.instructions))),
-        *(Row((f"{name}, packets", number)) for name, number in sorted(tally.actions.items())),
-        *(Row((f"calls of {name}", number)) for name, number in sorted(tally.helpers.items())),
-    ]
-    tables = [
-        Table(
-            f"{tally.program} of {tally.object}: exact counts, eBPF instructions",
-            (Column(""), Column("count")),
-            summary,
-            notes,
+
+    def of(metric: str, parameter: str) -> list[tuple[str, int | str]]:
+        return sorted(
+            (str(result.parameters[parameter]), _plain(result.estimate.point))
+            for result in results
+            if result.metric == metric and result.estimate is not None
         )
+
+    insns = next(result for result in results if result.metric == "insns")
+    summary = []
+    if insns.estimate is not None:
+        summary = [
+            Row(("packets", insns.estimate.n)),
+            Row(("instructions per packet, least", _plain(insns.estimate.low))),
+            Row(("instructions per packet, median", _plain(insns.estimate.point))),
+            Row(("instructions per packet, most", _plain(insns.estimate.high))),
+        ]
+    summary += [Row((f"{name}, packets", number)) for name, number in of("packets", "action")]
+    summary += [Row((f"calls of {name}", number)) for name, number in of("calls", "helper")]
+    title = f"{insns.variant} of {insns.parameters['object']}: exact counts, eBPF instructions"
+    return [Table(title, (Column(""), Column("count")), summary, notes), *_listings(results)]
+
+
+def _listings(results: Sequence[Result]) -> Iterator[Table]:
+    lines = [
+        (result, result.estimate.point)
+        for result in results
+        if result.metric == "line_insns" and result.estimate is not None
     ]
+    total = sum(number for _, number in lines)
     by_file: dict[str, list[Row]] = {}
-    for (file, line), number in sorted(tally.lines.items()):
+    for result, number in lines:
         share = f"{100 * number / total:.1f} %" if total else ""
-        text = tally.sources.get((file, line), "") if line else _NO_LINE
-        by_file.setdefault(file or "without a source line", []).append(
-            Row((number, share, line or None, text))
+        text = result.note if result.parameters["line"] else _NO_LINE
+        row = Row((_plain(number), share, result.parameters["line"] or None, text))
+        by_file.setdefault(str(result.parameters["file"] or "without a source line"), []).append(
+            row
         )
     columns = (Column("instructions"), Column("share"), Column("line"), Column("source"))
-    tables += [Table(file, columns, rows) for file, rows in by_file.items()]
-    return tables
+    for file, rows in by_file.items():
+        yield Table(file, columns, rows)
 
 
 def _plain(value: float) -> int | str:

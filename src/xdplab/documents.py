@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
 
 from xdplab.errors import UsageError
-from xdplab.records import SCHEMA, Document, Estimate, Result, RunInfo, Trial, Warning
+from xdplab.records import (
+    SCHEMA,
+    Document,
+    Estimate,
+    Finding,
+    Result,
+    RunInfo,
+    Trial,
+    Warning,
+)
 
 
 class _Fields:
@@ -40,16 +50,16 @@ class _Fields:
         return [(item, f"{self.place(name)}[{index}]") for index, item in enumerate(value)]
 
     def text(self, name: str) -> str:
-        value = self.get(name)
-        if not isinstance(value, str):
-            raise _damaged(self.place(name), value, "text")
-        return value
+        return _text(self.get(name), self.place(name))
 
     def number(self, name: str) -> float:
         return _number(self.get(name), self.place(name))
 
     def whole(self, name: str) -> int:
         return _whole(self.get(name), self.place(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        return tuple(_text(item, place) for item, place in self.each(name))
 
     def wholes(self, name: str) -> tuple[int, ...]:
         return tuple(_whole(item, place) for item, place in self.each(name))
@@ -75,6 +85,12 @@ def _damaged(where: str, value: object, wanted: str) -> UsageError:
     )
 
 
+def _text(value: object, where: str) -> str:
+    if not isinstance(value, str):
+        raise _damaged(where, value, "text")
+    return value
+
+
 def _number(value: object, where: str) -> float:
     # True is a number to Python, and to nobody else.
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -95,6 +111,22 @@ def _whole(value: object, where: str) -> int:
     if not number.is_integer():
         raise _damaged(where, value, "a whole number")
     return int(number)
+
+
+def documents_from_text(text: str | bytes, name: str) -> list[Document]:
+    """The documents of a JSON text: one, or a list of them. UsageError names `name`, the file."""
+    try:
+        data = json.loads(text)
+    # Deeper than Python can follow is no document either.
+    except (ValueError, RecursionError) as error:
+        raise UsageError(
+            f"{name} is no result document: it is no JSON ({error}). Give a file that xdplab "
+            "wrote (--json, or xdplab export)"
+        ) from None
+    try:
+        return [document_from_json(item) for item in (data if isinstance(data, list) else [data])]
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from None
 
 
 def document_from_json(data: object) -> Document:
@@ -118,6 +150,8 @@ def document_from_json(data: object) -> Document:
             command=tuple(str(word) for word, _ in run.each("command")),
             xdplab_version=run.text("xdplab_version"),
             complete=bool(complete),
+            tags=run.texts("tags") if run.has("tags") else (),
+            note=run.text("note") if run.has("note") else "",
         ),
         environment=root.mapping("environment"),
         results=tuple(_result(_Fields(item, place)) for item, place in root.each("results")),
@@ -129,7 +163,19 @@ def document_from_json(data: object) -> Document:
             )
             for fields in (_Fields(item, place) for item, place in root.each("warnings"))
         ),
+        findings=tuple(
+            Finding(fields.text("suite"), fields.text("engine"), fields.text("text"))
+            for fields in (
+                _Fields(item, place)
+                for item, place in (root.each("findings") if root.has("findings") else [])
+            )
+        ),
     )
+
+
+def result_from_json(data: object) -> Result:
+    """One result of a document read back; UsageError names the part that is not as it should be."""
+    return _result(_Fields(data, "result"))
 
 
 def _result(item: _Fields) -> Result:

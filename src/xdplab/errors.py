@@ -11,6 +11,7 @@ XdplabError                 exit_code 3 unless said otherwise
 │   └── MissingFeatureError 3: the running kernel lacks a helper, kfunc or map type
 ├── KernelError             3: a system call failed
 │   └── VerifierError       3: the verifier refused a program; summary here, whole log in a file
+├── StoreError              3: the file of stored runs cannot be read or written
 └── OutputError             3: a result could not be written; says where it is kept instead
 """
 
@@ -92,6 +93,10 @@ class VerifierError(KernelError):
         super().__init__(tried, errno, f"The verifier says: {summary}. {where}")
         self.log = log
         self.log_path = log_path
+
+
+class StoreError(XdplabError):
+    """The file of stored runs cannot be read or written."""
 
 
 class OutputError(XdplabError):

@@ -11,16 +11,17 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from xdplab.engines.base import Engine, LoadKey, Method, Session, Timer
 from xdplab.engines.pinning import involuntary_switches
+from xdplab.judged import judged
 from xdplab.noticed import noticed
-from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS, Estimate, Result, Trial, Warning
+from xdplab.records import TOO_FEW_LOADS, Result, Trial, Warning
 from xdplab.stats import estimates, quads
 from xdplab.suites.base import CHOSEN_PREFIX, TWIN, Group, Measure, Plan, Suite, Values
 
@@ -50,6 +51,19 @@ _SEED = 20
 
 Progress = Callable[[str, float], None]
 """Called with what is being measured and the share of the time that is spent (0 to 1)."""
+
+
+class Keeper(Protocol):
+    """Where a run is kept while it is measured. What cannot be kept must not end the run."""
+
+    def begin_group(self, rows: Sequence[Result]) -> None:
+        """A group's rows, before anything of it is measured: no trials, no estimate."""
+
+    def keep_trial(self, row: int, trial: Trial, operations_per_call: int) -> None:
+        """A trial of row number `row` of the present group, as soon as it was taken."""
+
+    def end_group(self, rows: Sequence[Result]) -> None:
+        """The present group's rows with their trials and figures."""
 
 
 class Stop:
@@ -87,9 +101,11 @@ class Stop:
 
 @dataclass(slots=True)
 class _Record:
-    """A measure with its trials so far."""
+    """A measure, its place in the group, and its trials so far."""
 
+    row: int
     measure: Measure
+    keeper: Keeper | None
     operations: int = 1
     trials: list[Trial] = field(default_factory=list)
     points: list[float] = field(default_factory=list)
@@ -98,6 +114,8 @@ class _Record:
         self.operations = operations
         self.trials.append(trial)
         self.points.append(quads.trial_point(trial, self.operations))
+        if self.keeper is not None:
+            self.keeper.keep_trial(self.row, trial, operations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,11 +139,13 @@ def run_suite(
     time_s: float,
     stop: Stop,
     progress: Progress,
+    keeper: Keeper | None = None,
 ) -> SuiteOutcome:
     """Measure one suite within about `time_s` seconds and estimate what was measured.
 
     The budget is never cut below what two rounds take. Errors of planning and loading are the
-    engine's; from the first trial on, a stop keeps all trials taken.
+    engine's; from the first trial on, a stop keeps all trials taken. `keeper` gets every trial
+    when it was taken.
     """
     plan: Plan = suite.plan(values, engine)
     results: list[Result] = []
@@ -134,16 +154,19 @@ def run_suite(
     error: Exception | None = None
     for group in plan.groups:
         label = f"{suite.name}, {engine.name} engine, {group.method.value} method"
-        taken = _Taken()
+        taken = _Taken(keeper)
+        rows = _rows(suite, engine, group)
         try:
-            _measure(taken, engine, group, time_s * group.share, stop, progress, label)
+            _measure(taken, engine, group, rows, time_s * group.share, stop, progress, label)
         except Exception as raised:
             # Whatever it is, the trials before it are worth as much as they were.
             if not any(record.points for record in taken.records) and not results:
                 raise
             error = raised
-        found = _results(suite, engine, group, taken)
+        found = judged(_with_trials(_with_reasons(rows, group, taken.missing), taken.records))
         results += found
+        if keeper is not None:
+            keeper.end_group(found)
         warnings += noticed(found, group.doubles)
         clock_ghz += [
             t.clock_ghz for r in taken.records for t in r.trials if t.clock_ghz is not None
@@ -157,6 +180,7 @@ def run_suite(
 class _Taken:
     """What a group's measuring has so far; it outlives whatever ends it."""
 
+    keeper: Keeper | None
     records: list[_Record] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -165,6 +189,7 @@ def _measure(
     taken: _Taken,
     engine: Engine,
     group: Group,
+    rows: Sequence[Result],
     time_s: float,
     stop: Stop,
     progress: Progress,
@@ -175,9 +200,11 @@ def _measure(
     progress(label, 0.0)
     with engine.open(group.subjects, group.method) as session:
         taken.missing.update(session.missing)
+        if taken.keeper is not None:
+            taken.keeper.begin_group(_with_reasons(rows, group, taken.missing))
         taken.records += [
-            _Record(measure)
-            for measure in group.measures
+            _Record(row, measure, taken.keeper)
+            for row, measure in enumerate(group.measures)
             if measure.subject not in session.missing
             and (measure.against is None or measure.against not in session.missing)
         ]
@@ -331,60 +358,42 @@ def _take_trial(
         )
 
 
-def _results(
-    suite: Suite,
-    engine: Engine,
-    group: Group,
-    taken: _Taken,
-) -> list[Result]:
-    by_measure = {id(record.measure): record for record in taken.records}
-    twins = [record for record in taken.records if record.measure.variant == TWIN and record.points]
-    resolution = max((estimates.resolution(_estimate(record)) for record in twins), default=None)
-    if resolution == float("inf"):
-        resolution = None
-    results = []
+def _rows(suite: Suite, engine: Engine, group: Group) -> list[Result]:
+    """The group's rows as planned, without a figure."""
     chosen = {f"{CHOSEN_PREFIX}{name}": value for name, value in engine.chosen.items()}
-    for measure in group.measures:
-        record = by_measure.get(id(measure))
-        note, figure, verdict = "", None, NOT_SUPPORTED
-        if record is None:
-            note = taken.missing.get(measure.subject, "") or taken.missing.get(
-                measure.against or "", ""
-            )
-        elif not record.points:
-            note, verdict = "stopped before it was measured", TOO_FEW_LOADS
-        else:
-            figure = _estimate(record)
-            verdict = estimates.verdict(figure, resolution)
-        results.append(
-            Result(
-                suite=suite.name,
-                engine=engine.name,
-                variant=measure.variant,
-                baseline=measure.baseline,
-                parameters={**measure.parameters, **chosen},
-                metric=measure.metric,
-                method=group.method.value,
-                estimate=figure,
-                resolution=resolution,
-                verdict=verdict,
-                operations_per_call=record.operations if record else 1,
-                trials=tuple(record.trials) if record else (),
-                note=note,
-                cycles=_cycles(record) if record else None,
-            )
+    return [
+        Result(
+            suite=suite.name,
+            engine=engine.name,
+            variant=measure.variant,
+            baseline=measure.baseline,
+            parameters={**measure.parameters, **chosen},
+            metric=measure.metric,
+            method=group.method.value,
+            estimate=None,
+            resolution=None,
+            verdict=TOO_FEW_LOADS,
         )
-    return results
+        for measure in group.measures
+    ]
 
 
-def _cycles(record: _Record) -> Estimate | None:
-    """The record in cycles: each trial by its own clock; None unless every trial has one."""
-    clocks = [trial.clock_ghz for trial in record.trials if trial.clock_ghz is not None]
-    if not clocks or len(clocks) < len(record.trials):
-        return None
-    points = [point * clock for point, clock in zip(record.points, clocks, strict=True)]
-    return estimates.estimate(points, quantum=max(clocks) / record.operations)
+def _with_reasons(rows: Sequence[Result], group: Group, missing: Mapping[str, str]) -> list[Result]:
+    """The rows, those with the reason that cannot be measured for lack of a subject."""
+    return [
+        replace(
+            row, note=missing.get(measure.subject, "") or missing.get(measure.against or "", "")
+        )
+        for row, measure in zip(rows, group.measures, strict=True)
+    ]
 
 
-def _estimate(record: _Record) -> Estimate:
-    return estimates.estimate(record.points, quantum=1 / record.operations)
+def _with_trials(rows: Sequence[Result], records: Sequence[_Record]) -> list[Result]:
+    found = list(rows)
+    for record in records:
+        found[record.row] = replace(
+            found[record.row],
+            operations_per_call=record.operations,
+            trials=tuple(record.trials),
+        )
+    return found

@@ -96,10 +96,11 @@ class Result:
     `parameters` tell rows of one variant apart (`size_bytes`, `frame_bytes`, `packet`).
     `baseline` names the variant that the figure is net of, None for a gross figure.
     `metric` is a stable name ending in its unit. `estimate` is None where the row could not
-    be measured; `note` then says why. `resolution` is what this run can tell apart, in the
-    metric's unit: the A/A twin's largest error; None where no twin was run. `cycles` is the
-    figure in cycles of the core's clock: each trial's by the clock of that moment, so that it
-    holds where nanoseconds follow a clock that moves; None where the clock is not known.
+    be measured; `note` then says why, and else what must be known of it. `resolution` is what
+    this run can tell apart, in the metric's unit: the A/A twin's largest error; None where no
+    twin was run. `cycles` is the figure in cycles of the core's clock: each trial's by the clock
+    of that moment, so that it holds where nanoseconds follow a clock that moves; None where the
+    clock is not known.
     """
 
     suite: str
@@ -168,7 +169,10 @@ class Warning:
 
 @dataclass(frozen=True, slots=True)
 class RunInfo:
-    """Which run this is: `started_at` in ISO 8601 UTC, `complete` False after Ctrl-C."""
+    """Which run this is: `started_at` in ISO 8601 UTC, `complete` False after Ctrl-C.
+
+    `tags` and `note` are what its user calls it; they may change after it.
+    """
 
     id: str
     started_at: str
@@ -176,6 +180,8 @@ class RunInfo:
     command: Sequence[str]
     xdplab_version: str
     complete: bool = True
+    tags: tuple[str, ...] = ()
+    note: str = ""
 
     def to_json(self) -> Json:
         return {
@@ -185,7 +191,21 @@ class RunInfo:
             "command": list(self.command),
             "xdplab_version": self.xdplab_version,
             "complete": self.complete,
+            "tags": list(self.tags),
+            "note": self.note,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a suite found out about an engine before it measured: a sentence for its tables."""
+
+    suite: str
+    engine: str
+    text: str
+
+    def to_json(self) -> Json:
+        return {"suite": self.suite, "engine": self.engine, "text": self.text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +216,7 @@ class Document:
     environment: Json
     results: tuple[Result, ...]
     warnings: tuple[Warning, ...] = field(default=())
+    findings: tuple[Finding, ...] = field(default=())
 
     def to_json(self) -> Json:
         return {
@@ -204,6 +225,7 @@ class Document:
             "environment": self.environment,
             "results": [result.to_json() for result in self.results],
             "warnings": [warning.to_json() for warning in self.warnings],
+            "findings": [finding.to_json() for finding in self.findings],
         }
 
 

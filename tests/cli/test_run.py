@@ -266,11 +266,12 @@ def test_without_capabilities_the_user_engine_measures_and_says_why() -> None:
     short = ("--time", "0.05", "--sizes", "20")
     result = xdplab("run", "adjust-head", *short, prefix=WITHOUT_CAPABILITIES)
     assert result.returncode == 0, result.stderr
-    why, *progress = result.stderr.splitlines()
+    why, *progress, kept = result.stderr.splitlines()
     assert why.startswith("xdplab: measuring on the user-space engine, for programs cannot be")
     for words in ("CAP_BPF", "sudo", "run adjust-head --time 0.05 --sizes 20"):
         assert words in why
     assert all(line.startswith("measuring adjust-head, user engine") for line in progress)
+    assert kept.startswith("xdplab: kept as ")
     assert "on the user-space engine" in result.stdout
     assert "in this kernel" not in result.stdout
 

@@ -24,7 +24,7 @@ ROWS = (
     {"engines", "live"},
     {"guests"},
     {"suites"},
-    {"noticed", "counting"},
+    {"judged", "noticed", "counting"},
     {"experiment"},
     {"store"},
     {"views"},

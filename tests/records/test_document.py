@@ -5,94 +5,27 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from xdplab.documents import document_from_json
+from tests.records.strategies import DOCUMENTS, JSON
+from xdplab.documents import document_from_json, documents_from_text
 from xdplab.errors import UsageError
 from xdplab.records import (
-    NOT_SUPPORTED,
     RESOLVED,
     SCHEMA,
-    TOO_FEW_LOADS,
-    WITHIN_NOISE,
     Document,
     Estimate,
+    Finding,
     Json,
     Result,
     RunInfo,
     Trial,
     Warning,
-)
-
-_text = st.text(max_size=12)
-_number = st.floats(allow_nan=False, allow_infinity=False)
-_ns = st.integers(0, 2**64)
-
-
-@st.composite
-def _trials(draw: st.DrawFn) -> Trial:
-    count = 2 * draw(st.integers(1, 3))
-    calls = st.lists(_ns, min_size=count, max_size=count).map(tuple)
-    return Trial(
-        draw(calls),
-        draw(calls),
-        placement=draw(st.tuples(st.integers(-1, 63), st.integers(-1, 63))),
-        interrupted=draw(st.integers(0, 5)),
-        preempted=draw(st.integers(0, 5)),
-        duration_ns=draw(st.none() | st.integers(0, 2**32 - 1)),
-        clock_ghz=draw(st.none() | st.floats(0.1, 10)),
-        counts=draw(st.dictionaries(st.text(max_size=5), st.integers(0, 2**63), max_size=3)),
-    )
-
-
-@st.composite
-def _estimates(draw: st.DrawFn) -> Estimate:
-    low, point, high = sorted(draw(st.tuples(_number, _number, _number)))
-    if draw(st.booleans()):
-        low, high = -math.inf, math.inf
-    return Estimate(point, low, high, level=0.95, n=draw(st.integers(1, 100)))
-
-
-_results = st.builds(
-    Result,
-    suite=_text,
-    engine=_text,
-    variant=_text,
-    baseline=st.none() | _text,
-    parameters=st.dictionaries(_text, st.integers() | _text, max_size=3),
-    metric=_text,
-    method=_text,
-    estimate=st.none() | _estimates(),
-    resolution=st.none() | _number,
-    verdict=st.sampled_from([RESOLVED, WITHIN_NOISE, NOT_SUPPORTED, TOO_FEW_LOADS]),
-    operations_per_call=st.integers(1, 8000),
-    trials=st.lists(_trials(), max_size=2).map(tuple),
-    note=_text,
-    cycles=st.none() | _estimates(),
-)
-_json: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | _number | _text,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_text, inner, max_size=3),
-    max_leaves=6,
-)
-_documents = st.builds(
-    Document,
-    run=st.builds(
-        RunInfo,
-        id=_text,
-        started_at=_text,
-        duration_s=st.floats(0, 1e6),
-        command=st.lists(_text, max_size=3).map(tuple),
-        xdplab_version=_text,
-        complete=st.booleans(),
-    ),
-    environment=st.dictionaries(_text, _json, max_size=3),
-    results=st.lists(_results, max_size=3).map(tuple),
-    warnings=st.lists(st.builds(Warning, _text, _text, _text), max_size=2).map(tuple),
 )
 
 _ESTIMATE = Estimate(2.5, 2.4, 2.7, 0.95, 5)
@@ -117,6 +50,7 @@ _EXAMPLE = Document(
         ),
     ),
     warnings=(Warning("doubling", "it does not", "read it so"),),
+    findings=(Finding("made", "scripted", "it clears"),),
 )
 
 
@@ -126,7 +60,7 @@ def _example() -> Json:
 
 
 @settings(deadline=None)
-@given(_documents)
+@given(DOCUMENTS)
 def test_a_document_comes_back_from_json_as_it_was(document: Document) -> None:
     # allow_nan=False: what other JSON readers cannot read must not be written.
     text = json.dumps(document.to_json(), allow_nan=False)
@@ -176,7 +110,7 @@ def test_the_keys_of_schema_1() -> None:
     """A change here is a change of the schema: raise SCHEMA, and let old documents load."""
     data = _example()
     assert data["schema"] == SCHEMA == 1
-    assert set(data) == {"schema", "run", "environment", "results", "warnings"}
+    assert set(data) == {"schema", "run", "environment", "results", "warnings", "findings"}
     assert set(data["run"]) == {
         "id",
         "started_at",
@@ -184,7 +118,11 @@ def test_the_keys_of_schema_1() -> None:
         "command",
         "xdplab_version",
         "complete",
+        "tags",
+        "note",
     }
+    (finding,) = data["findings"]
+    assert set(finding) == {"suite", "engine", "text"}
     (result,) = data["results"]
     assert set(result) == {
         *("suite", "engine", "variant", "baseline", "parameters", "metric", "method"),
@@ -284,6 +222,9 @@ _DAMAGED = [
     (_without("results", 0, "cycles", "point"), "results[0].cycles has no 'point'"),
     (_with(None, "results", 0, "cycles", "point"), "results[0].cycles.point is NoneType"),
     (_with(11.0, "results", 0, "cycles", "low"), "results[0].cycles.point: an estimate's point"),
+    (_with("before", "run", "tags"), "run.tags is str"),
+    (_with([7], "run", "tags"), "run.tags[0] is int"),
+    (_with(["clears"], "findings"), "findings[0] is str"),
     (_with("fast", "results", 0, "samples", "trials", 0, "clock_ghz"), "clock_ghz is str"),
 ]
 
@@ -299,7 +240,7 @@ def test_a_damaged_document_says_what_is_wrong(damage: Callable[[Json], None], n
     assert caught.value.exit_code == 2
 
 
-@given(_json)
+@given(JSON)
 def test_foreign_json_is_a_usage_error(data: object) -> None:
     with pytest.raises(UsageError):
         document_from_json(data)
@@ -317,7 +258,7 @@ def test_whatever_one_part_becomes_it_loads_or_is_a_usage_error(data: st.DataObj
         if not isinstance(inner, dict | list) or not inner or data.draw(st.booleans()):
             break
         place = inner
-    place[key] = data.draw(_json)
+    place[key] = data.draw(JSON)
     try:
         document_from_json(document)
     except UsageError:
@@ -329,6 +270,10 @@ def test_what_schema_1_did_not_always_have_may_be_absent() -> None:
     del data["run"]["complete"]
     del data["results"][0]["note"]
     del data["warnings"][0]["remedy"]
+    # As written before runs were stored.
+    del data["run"]["tags"]
+    del data["run"]["note"]
+    del data["findings"]
     # As written before figures stood in cycles.
     del data["results"][0]["cycles"]
     del data["results"][0]["samples"]["trials"][0]["clock_ghz"]
@@ -339,3 +284,31 @@ def test_what_schema_1_did_not_always_have_may_be_absent() -> None:
     assert document.results[0].cycles is None
     assert document.results[0].trials[0].clock_ghz is None
     assert document.results[0].estimate == _ESTIMATE
+    assert (document.run.tags, document.run.note, document.findings) == ((), "", ())
+
+
+def test_a_text_may_hold_several_documents() -> None:
+    text = json.dumps([_example(), _example() | {"environment": {}}])
+    first, second = documents_from_text(text, "a.json")
+    assert first == _EXAMPLE
+    assert second == replace(_EXAMPLE, environment={})
+    assert documents_from_text(json.dumps(_example()).encode(), "a.json") == [_EXAMPLE]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no JSON"),
+        ('{"schema": 1', "no JSON"),
+        ("[" * 100_000, "no JSON"),
+        (b"\xff\xfe\xfa", "no JSON"),
+        ("{}", "it has no 'schema'"),
+        ('[{"schema": 2}]', "schema 2"),
+        ("7", "it is int"),
+    ],
+)
+def test_a_text_that_is_none_says_which_file(text: str | bytes, words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        documents_from_text(text, "some.json")
+    assert str(caught.value).startswith("some.json")
+    assert words in str(caught.value)

@@ -16,6 +16,7 @@ import click
 
 from xdplab import __version__
 from xdplab.cli.arguments import FilePath
+from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.cli.objects import Chosen, Frames, program_of
 from xdplab.counting import Tally, count, results_of, tables_of
@@ -74,6 +75,7 @@ _PROGRESS_S = 5.0
     show_default=True,
     help="How the tables are written.",
 )
+@keeping_options
 def command(
     program: str,
     captures: Sequence[Path],
@@ -82,14 +84,16 @@ def command(
     macros: Sequence[str],
     json_target: str | None,
     text_format: str,
+    keeping: Keeping,
 ) -> int:
     """Count the eBPF instructions that a program executes, exactly.
 
     PROG of the object OBJ (a .bpf.o, or a .bpf.c that is compiled) runs in the user-space engine,
     which needs no privilege, once for each frame: with every memory access checked, then with
     every instruction counted. The figures of a .bpf.o are the same on every machine and in every
-    run; those of a .bpf.c are the compiler's as well, which is named beside them. What ends
-    counting early, Ctrl-C or a fault, keeps the counts of the packets until then.
+    run; those of a .bpf.c are the compiler's as well, which is named beside them. They are kept
+    in the store (xdplab list, show, compare). What ends counting early, Ctrl-C or a fault, keeps
+    the counts of the packets until then.
     """
     # Imported here, since it brings what estimates need, which --help should not wait for.
     from xdplab.experiment import Stop
@@ -100,6 +104,7 @@ def command(
         raise OutputError(
             "the counts cannot be shown: standard output is closed. Open it, or give --json FILE"
         )
+    keeping.check()
     started, start = datetime.now(UTC), time.monotonic()
     chosen = program_of(program, include, _defines(macros))
     stop = Stop()
@@ -135,6 +140,7 @@ def command(
             results=tuple(results_of(tally)),
             warnings=warnings,
         )
+        document = keeping.named(document)
         notes = [warning.message for warning in warnings]
         if stop.asked:
             notes.insert(0, f"interrupted after {kept}")
@@ -145,11 +151,14 @@ def command(
             )
         try:
             if json_target != "-":
-                Report(text_format).show_bare(tables_of(tally, notes))
+                Report(text_format).show_bare(tables_of(document.results, notes))
         finally:
             # Whatever becomes of the tables.
-            if json_target is not None:
-                json_document.write(document, json_target)
+            try:
+                if json_target is not None:
+                    json_document.write(document, json_target)
+            finally:
+                keeping.put(document)
     if tally.failure is not None:
         click.echo(f"xdplab: the counts of {kept} before it were kept", err=True)
         raise tally.failure

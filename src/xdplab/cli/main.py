@@ -31,6 +31,12 @@ _COMMANDS = {
     "xsk-drop": "take a queue's packets by an AF_XDP socket, drop and count them",
     "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
     "trafficgen": "send packets out of an interface and count them",
+    "list": "list stored runs",
+    "show": "show a stored run's tables again",
+    "tag": "change what stored runs are called",
+    "export": "write stored runs as JSON, CSV, for pyperf or for a CI dashboard",
+    "import": "put result documents into the store",
+    "rm": "remove stored runs",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`."""
@@ -45,6 +51,7 @@ _PLACES = {
     "redirect-cpu": "live_redirect:redirect_cpu",
     "xsk-drop": "live_xsk:xsk_drop",
     "xsk-tx": "live_xsk:xsk_tx",
+    "import": "import_:command",
 }
 """Where a command is that is not `command` in the module xdplab.cli.NAME."""
 

@@ -13,12 +13,13 @@ import click
 
 from xdplab import __version__
 from xdplab.cli.arguments import Seconds, WholeNumbers
+from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.engines import live_ways
 from xdplab.engines.base import Engine
 from xdplab.errors import NotPossibleError, UsageError
-from xdplab.experiment import Stop, SuiteOutcome, run_suite
-from xdplab.records import Document, RunInfo, Warning
+from xdplab.experiment import Keeper, Stop, SuiteOutcome, run_suite
+from xdplab.records import Document, Finding, RunInfo, Warning
 from xdplab.suites.base import Results, Suite, Values, choose_suites, find_suites
 from xdplab.user.datapath import DATAPATH, check_choice
 from xdplab.views import json_document
@@ -131,6 +132,7 @@ def _times(suite: Suite) -> str:
     is_flag=True,
     help="Draw the interfaces and the ways of packets through them, and measure nothing.",
 )
+@keeping_options
 @_with_suite_options
 def command(
     suite: tuple[str, ...],
@@ -141,11 +143,13 @@ def command(
     json_target: str | None,
     plot_target: str | None,
     text_format: str,
+    keeping: Keeping,
     **options: tuple[int, ...],
 ) -> int:
     """Measure built-in SUITEs (default: all of them), a table each.
 
-    Tables go to stdout, progress and warnings to stderr. Ctrl-C ends measuring and keeps what
+    Tables go to stdout, progress and warnings to stderr. Every run is kept in the store as it is
+    measured, with its samples (xdplab list, show, compare). Ctrl-C ends measuring and keeps what
     was measured.
     """
     suites = _able(choose_suites(suite), engine_name, named=bool(suite))
@@ -166,23 +170,24 @@ def command(
     report = None if json_target == "-" else Report(text_format)
     with Stop().on_signals() as stop:
         run = _Run(suites, values, engines, time_s, stop)
-        try:
-            run.measure(report)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            # The tables could not be written; without --json they would be all there was.
-            if json_target is None:
-                failure = f"writing the output failed: {error.strerror or error}; "
-                failure += "the result document has its figures"
-                raise json_document.kept(run.document(), failure) from None
-            raise
-        finally:
-            # Also when something failed: what was measured until then is not lost.
-            if json_target is not None and run.outcomes:
-                json_document.write(run.document(), json_target)
-            if plots is not None:
-                run.draw(plots)
+        with keeping.keep(run.document) as keeper:
+            try:
+                run.measure(report, keeper)
+            except BrokenPipeError:
+                raise
+            except OSError as error:
+                # The tables could not be written; without --json they would be all there was.
+                if json_target is None:
+                    failure = f"writing the output failed: {error.strerror or error}; "
+                    failure += "the result document has its figures"
+                    raise json_document.kept(keeping.named(run.document()), failure) from None
+                raise
+            finally:
+                # Also when something failed: what was measured until then is not lost.
+                if json_target is not None and run.outcomes:
+                    json_document.write(keeping.named(run.document()), json_target)
+                if plots is not None:
+                    run.draw(plots)
     if stop.asked:
         measured = sum(result.estimate is not None for result in run.document().results)
         click.echo(f"xdplab: stopped early; {measured} figures were measured and kept", err=True)
@@ -350,13 +355,15 @@ class _Run:
         self._stop = stop
         self._started = datetime.now(UTC)
         self._start = time.monotonic()
+        self._elapsed_s = 0.0
         self._id = f"{self._started:%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
         self._environment = environment()
         self._environment["cpu"]["pinned"] = engines[0].cpu
         self._disturbances = [*disturbances(self._environment), *_shared_cpu(engines[0].cpu)]
         self.outcomes: list[SuiteOutcome] = []
+        self._findings: list[Finding] = []
 
-    def measure(self, report: Report | None) -> None:
+    def measure(self, report: Report | None, keeper: Keeper | None) -> None:
         """Measure every suite on every engine, showing tables as soon as they are there."""
         for engine in self._engines:
             for suite in self._suites:
@@ -366,15 +373,24 @@ class _Run:
                 if self._stop.asked:
                     return
                 share = _SHARE[engine.name] if len(engines) > 1 else 1.0
-                self._measure(suite, engine, share * suite.weight * self._time_s, report)
+                self._measure(suite, engine, share * suite.weight * self._time_s, report, keeper)
 
     def _engines_of(self, suite: Suite) -> list[Engine]:
         return [engine for engine in self._engines if suite.runs_on(engine.name)]
 
-    def _measure(self, suite: Suite, engine: Engine, time_s: float, report: Report | None) -> None:
+    def _measure(
+        self,
+        suite: Suite,
+        engine: Engine,
+        time_s: float,
+        report: Report | None,
+        keeper: Keeper | None,
+    ) -> None:
         with Progress() as progress:
-            outcome = run_suite(suite, self._values, engine, time_s, self._stop, progress)
+            outcome = run_suite(suite, self._values, engine, time_s, self._stop, progress, keeper)
+        self._elapsed_s = time.monotonic() - self._start
         self.outcomes.append(outcome)
+        self._findings += [Finding(suite.name, engine.name, note) for note in outcome.notes]
         if report is not None and any(r.estimate for r in outcome.results):
             tables = suite.tables(Results(outcome.results), outcome.notes)
             report.show(tables, self.document((outcome,)), engine.name, engine.chosen)
@@ -421,7 +437,7 @@ class _Run:
             run=RunInfo(
                 id=self._id,
                 started_at=self._started.isoformat(timespec="seconds"),
-                duration_s=round(time.monotonic() - self._start, 3),
+                duration_s=round(self._elapsed_s, 3),
                 command=("xdplab", *sys.argv[1:]),
                 xdplab_version=__version__,
                 complete=not self._stop.asked and len(chosen) == awaited,
@@ -429,4 +445,5 @@ class _Run:
             environment=environment,
             results=tuple(result for outcome in chosen for result in outcome.results),
             warnings=tuple(warnings),
+            findings=tuple(self._findings),
         )

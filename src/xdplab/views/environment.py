@@ -9,15 +9,18 @@ from typing import Any
 
 from xdplab import records
 from xdplab.kernel.mitigations import call_mitigations, in_force
-from xdplab.views.format import duration, one_line
+from xdplab.views.format import duration, one_line, unit_of
 
 _UNIT_NAMES = {"ns": "ns", "pps": "packets/s", "insns": "instructions"}
 
 
 def lines(document: records.Document) -> list[str]:
-    """Three lines on machine, kernel and run, then one line a warning."""
+    """Three lines on machine, kernel and run, then one line a warning.
+
+    What was counted is the same on every machine and has none: then the run's line alone.
+    """
     return [
-        *machine_lines(document.environment),
+        *(machine_lines(document.environment) if document.environment else ()),
         f"Run: {_run(document)}",
         *(warning_line(warning) for warning in document.warnings),
     ]
@@ -119,15 +122,17 @@ def _run(document: records.Document) -> str:
     engine = _listed("engine", [result.engine for result in measured])
     if engine and pinned is not None:
         engine += f" on CPU {pinned}"
+    # What was counted comes from no loads, and with certainty.
+    timed = [result for result in measured if result.method != "counted"]
     parts = [
         f"xdplab {run.xdplab_version}",
         run.started_at,
         shlex.join(run.command),
         engine or "nothing was measured",
-        *_methods(measured),
-        _loads([result.estimate.n for result in measured if result.estimate]),
-        _levels([result.estimate for result in measured if result.estimate]),
-        duration(run.duration_s),
+        *_methods(timed),
+        _loads([result.estimate.n for result in timed if result.estimate]),
+        _levels([result.estimate for result in timed if result.estimate]),
+        duration(run.duration_s) if run.duration_s else "",
         "" if run.complete else "interrupted before its end",
     ]
     return one_line(", ".join(part for part in parts if part))
@@ -169,7 +174,7 @@ def _resolution(results: Sequence[records.Result]) -> str:
     worst: dict[str, float] = {}
     for result in results:
         if result.resolution is not None:
-            unit = result.metric.rpartition("_")[2]
+            unit = unit_of(result.metric)
             unit = _UNIT_NAMES.get(unit, unit)
             worst[unit] = max(worst.get(unit, 0.0), result.resolution)
     return " and ".join(f"resolution {value:.2g} {unit}" for unit, value in worst.items())

@@ -10,7 +10,7 @@ import decimal
 import math
 from dataclasses import dataclass
 
-from xdplab.records import WITHIN_NOISE
+from xdplab.records import WITHIN_NOISE, Result
 from xdplab.suites.table import Cell, Column, Figure, Published, Table
 
 TOO_FEW = "[too few loads]"
@@ -77,6 +77,22 @@ def one_line(text: str) -> str:
     """`text` without line breaks and without characters that could steer a terminal."""
     spaced = text.replace("\n", " ").replace("\t", " ")
     return "".join(char if char.isprintable() else "?" for char in spaced)
+
+
+def unit_of(metric: str) -> str:
+    """A metric's unit, in which its name ends: ns of cost_ns."""
+    return metric.rpartition("_")[2]
+
+
+def result_name(result: Result) -> str:
+    """All that tells a result from others of its run, such as
+    `adjust-head kernel operation: helper over empty size_bytes=6`."""
+    words = [f"{result.suite} {result.engine} {result.method}: {result.variant}"]
+    words += [f"over {result.baseline}"] if result.baseline is not None else []
+    words += [f"{name}={value}" for name, value in result.parameters.items()]
+    # That it is a cost or a gross figure is told by what it is over.
+    words += [result.metric] if result.metric not in {"cost_ns", "gross_ns"} else []
+    return one_line(" ".join(words))
 
 
 def published_columns(table: Table) -> frozenset[int]:

@@ -60,13 +60,17 @@ def write(document: Document, target: str) -> None:
     write_json(document.to_json(), target)
 
 
-def write_json(data: Json, target: str) -> None:
+def write_json(data: Json | list[Json], target: str) -> None:
     """Write JSON to a file, all of it or nothing, or to standard output for "-".
 
     Where that fails the text is kept in another directory, or at last sent to standard
     error, and OutputError says where. Numbers that JSON does not have become null.
     """
-    text = dumps(data)
+    write_text(dumps(data), target)
+
+
+def write_text(text: str, target: str) -> None:
+    """The same of a text."""
     try:
         if target in _STDOUT:
             _to_stdout(text)
@@ -74,9 +78,8 @@ def write_json(data: Json, target: str) -> None:
             _to_file(text, _real(target))
     except OSError as error:
         name = "standard output" if target in _STDOUT else target
-        raise _kept_elsewhere(text, f"writing the result to {name} failed: {error.strerror}") from (
-            None
-        )
+        failure = f"writing the result to {name} failed: {error.strerror}"
+        raise _kept_elsewhere(text, failure) from None
 
 
 def kept(document: Document, failure: str) -> OutputError:
@@ -84,7 +87,7 @@ def kept(document: Document, failure: str) -> OutputError:
     return _kept_elsewhere(dumps(document.to_json()), failure)
 
 
-def dumps(data: Json) -> str:
+def dumps(data: Json | list[Json]) -> str:
     """JSON of one key a line, with samples and other plain lists on one line each."""
     return _indented(_jsonable(data), "") + "\n"
 

@@ -41,12 +41,20 @@ class Report:
         `engine` is that of the result document, `chosen` what the run chose of its data path:
         each table's title says both, since rows keep their names.
         """
-        if sys.stdout is None:
-            # Closed by the caller (>&-): there is nobody to show them to.
-            return
+        self.show_tables(tables, engine, chosen)
+        self.show_environment(document)
+
+    def show_tables(self, tables: Sequence[Table], engine: str, chosen: Mapping[str, str]) -> None:
+        """Write tables whose titles say on which engine they were measured, with which choices."""
         choices = [f"{name}={value}" for name, value in chosen.items()]
         where = " with ".join((ENGINE_TITLES.get(engine, engine), *choices))
         self.show_bare([replace(table, title=f"{table.title}, {where}") for table in tables])
+
+    def show_environment(self, document: Document) -> None:
+        """Write a document's environment, how it came about, and its warnings."""
+        if sys.stdout is None:
+            # Closed by the caller (>&-): there is nobody to show them to.
+            return
         console = make_console()
         lines = environment.lines(document)
         if self._format == "terminal":

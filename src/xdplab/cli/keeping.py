@@ -1,0 +1,125 @@
+"""What commands that measure share about the store: --store, --no-store, --tag and --note."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from xdplab.cli.arguments import FilePath
+from xdplab.errors import StoreError, UsageError
+from xdplab.records import Document
+from xdplab.store.recorder import Recorder
+from xdplab.store.schema import VARIABLE, default_path
+from xdplab.store.store import Store, check_tag
+
+if TYPE_CHECKING:
+    from xdplab.experiment import Keeper
+
+
+def store_option(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--store FILE, passed on as `store`."""
+    return click.option(
+        "--store",
+        type=FilePath(),
+        metavar="FILE",
+        help=f"The file of stored runs. Default: {VARIABLE}, else one in your data directory.",
+    )(function)
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Where a run is to be kept and what it is called; `path` None: nowhere."""
+
+    path: Path | None
+    chosen: bool
+    tags: tuple[str, ...]
+    note: str
+
+    @contextmanager
+    def keep(self, document: Callable[[], Document]) -> Iterator[Keeper | None]:
+        """Keep a run while it is measured. `document` says at any time what it is so far.
+
+        A store that is of no use is said on stderr, once, and the run goes on; StoreError
+        where it was chosen, while nothing has been measured yet.
+        """
+        recorder = self._recorder(self.named(document()))
+        try:
+            yield recorder
+        finally:
+            if recorder is not None:
+                whole = self.named(document())
+                if recorder.finish(whole):
+                    click.echo(f"xdplab: kept as {whole.run.id}: xdplab show last", err=True)
+                elif recorder.failure is not None:
+                    _say(recorder.failure, "not kept, or not all of it")
+
+    def check(self) -> None:
+        """StoreError where the chosen store is of no use: to be asked before measuring."""
+        if self.path is not None and self.chosen:
+            Store(self.path, write=True).close()
+
+    def put(self, document: Document) -> None:
+        """Keep what was measured at once."""
+        with self.keep(lambda: document):
+            pass
+
+    def named(self, document: Document) -> Document:
+        """The document with the tags and the note that were given."""
+        return replace(document, run=replace(document.run, tags=self.tags, note=self.note))
+
+    def _recorder(self, begun: Document) -> Recorder | None:
+        if self.path is None:
+            return None
+        try:
+            return Recorder(self.path, begun)
+        except StoreError as error:
+            if self.chosen:
+                raise
+            _say(error, "not kept, but goes on")
+        return None
+
+
+def _say(error: StoreError, what: str) -> None:
+    click.echo(f"xdplab: this run is {what}: {error}", err=True)
+
+
+def keeping_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """--store, --no-store, --tag and --note, passed on as `keeping`."""
+
+    @store_option
+    @click.option("--no-store", is_flag=True, help="Do not keep this run.")
+    @click.option(
+        "--tag",
+        "tags",
+        multiple=True,
+        metavar="TAG",
+        help="Call this run so, such as before; may be given several times, and several runs may "
+        "have one tag.",
+    )
+    @click.option("--note", default="", metavar="TEXT", help="Keep this remark with the run.")
+    @functools.wraps(function)
+    def with_keeping(
+        *arguments: Any,
+        store: Path | None,
+        no_store: bool,
+        tags: tuple[str, ...],
+        note: str,
+        **options: Any,
+    ) -> Any:
+        if no_store and (store or tags or note):
+            raise UsageError("--no-store keeps nothing that --store, --tag or --note could be for")
+        keeping = Keeping(
+            path=None if no_store else store or default_path(),
+            chosen=store is not None,
+            tags=tuple(dict.fromkeys(map(check_tag, tags))),
+            note=note,
+        )
+        return function(*arguments, keeping=keeping, **options)
+
+    return with_keeping
