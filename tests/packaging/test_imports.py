@@ -24,7 +24,7 @@ ROWS = (
     {"engines", "live"},
     {"guests"},
     {"suites"},
-    {"judged", "noticed", "counting"},
+    {"comparison", "environments", "judged", "noticed", "counting"},
     {"experiment"},
     {"store"},
     {"views"},

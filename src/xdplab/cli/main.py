@@ -31,6 +31,7 @@ _COMMANDS = {
     "xsk-drop": "take a queue's packets by an AF_XDP socket, drop and count them",
     "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
     "trafficgen": "send packets out of an interface and count them",
+    "compare": "compare runs row by row: before and after, or machines side by side",
     "list": "list stored runs",
     "show": "show a stored run's tables again",
     "tag": "change what stored runs are called",

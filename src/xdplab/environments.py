@@ -1,0 +1,82 @@
+"""What of two runs' environments would make figures differ although nothing was changed. Pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdplab.records import Document
+
+_FACTS = (
+    ("CPU", ("cpu", "model")),
+    ("kernel", ("kernel", "release")),
+    ("kernel build", ("kernel", "version")),
+    ("architecture", ("kernel", "machine")),
+    ("JIT", ("jit",)),
+    ("SMT", ("smt", "active")),
+    ("governor", ("governor",)),
+    ("turbo", ("turbo", "on")),
+    ("mitigations", ("mitigations",)),
+    ("virtual machine", ("virtualisation", "hypervisor")),
+    ("programs built by", ("compiler",)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """Something of the environments that is not the same: its name, and each side's values."""
+
+    name: str
+    values: tuple[tuple[str, ...], ...]
+
+
+def unlike(sides: Sequence[Sequence[Document]]) -> list[Unlike]:
+    """What differs between the runs of all sides: machine, kernel, mitigations, versions."""
+    found = []
+    tables = [[_facts(document) for document in side] for side in sides]
+    for name in dict.fromkeys(name for side in tables for facts in side for name in facts):
+        values = tuple(
+            tuple(sorted({facts.get(name, "unknown") for facts in side})) for side in tables
+        )
+        if len({value for side in values for value in side}) > 1:
+            found.append(Unlike(name, values))
+    return found
+
+
+def clock_ghz(documents: Sequence[Document]) -> float | None:
+    """The median of the clocks that the runs measured; None where none did."""
+    found = [_at(document.environment, "clock", "measured_ghz") for document in documents]
+    numbers = [float(clock) for clock in found if isinstance(clock, int | float) and clock > 0]
+    return statistics.median(numbers) if numbers else None
+
+
+def _facts(document: Document) -> dict[str, str]:
+    """What of a run's environment decides its figures. Counts have no environment."""
+    facts: dict[str, str] = {}
+    if document.environment:
+        for name, path in _FACTS:
+            value = _at(document.environment, *path)
+            if isinstance(value, Mapping):
+                # Named apart, so that one mitigation among twenty is seen.
+                facts |= {f"{name}: {part}": _text(of) for part, of in sorted(value.items())}
+            else:
+                facts[name] = _text(value)
+        facts["xdplab"] = document.run.xdplab_version
+    return facts
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "/".join(map(str, value))
+    return "unknown" if value is None else str(value)
+
+
+def _at(environment: Mapping[str, Any], *path: str) -> Any:
+    value: Any = environment
+    for name in path:
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(name)
+    return value

@@ -1,0 +1,272 @@
+"""Comparisons as tables, as text for a patch's message, as rows for programs."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+from xdplab.comparison import EQUAL, NOT_JUDGED, Comparison, Difference, Side
+from xdplab.environments import Unlike
+from xdplab.records import RESOLVED, WITHIN_NOISE, Estimate, Json, Result
+from xdplab.suites.table import Cell, Column, Figure, Row, Table
+from xdplab.views.environment import machine_lines
+from xdplab.views.exports import csv_text
+from xdplab.views.format import figure_text, one_line, result_name, unit_of
+
+COMMIT_COLUMNS = 72
+"""How wide a patch's message may be."""
+
+BUDGET_NS = 6.72
+"""Time between packets of 64 bytes at 100 Gbit/s: (64 + 20) bytes on the wire, 148.8 Mpps."""
+
+_MOST_NAMED = 5
+
+
+def comparison_tables(comparison: Comparison, rate_mpps: float) -> list[Table]:
+    """One table a suite on an engine; what must be known of both sides stands below the last.
+
+    `rate_mpps` is the packet rate that the column on a CPU's share is for.
+    """
+    groups: dict[tuple[str, str, str], list[Difference]] = {}
+    for row in comparison.rows:
+        result = row.result
+        groups.setdefault((result.suite, result.engine, result.method), []).append(row)
+    before, after = comparison.before.name, comparison.after.name
+    headings = ("what", before, after, "change", "change, %", "verdict")
+    share = f"CPU at {rate_mpps:g} Mpps"
+    tables = []
+    for (suite, engine, method), rows in groups.items():
+        timed = any(_means_time(comparison, row) for row in rows)
+        columns = [Column(heading) for heading in headings]
+        columns += [Column(share, "%"), Column("of 100G's budget", "%")] if timed else []
+        tables.append(
+            Table(
+                f"{suite}, {engine} engine, {method} method: {after} against {before}",
+                columns,
+                [_row(comparison, row, rate_mpps, timed) for row in rows],
+            )
+        )
+    notes = _notes(comparison)
+    if not tables:
+        return [Table(f"{after} against {before}: nothing that both measured", [], [], notes)]
+    last = tables[-1]
+    tables[-1] = Table(last.title, last.columns, last.rows, notes)
+    return tables
+
+
+def columns_table(sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estimate | None]]],
+                  unlike: Sequence[Unlike]) -> Table:  # fmt: skip
+    """A row a figure, a column a side; each side's machine stands below."""
+    notes = [
+        f"{side.name}: {line}"
+        for side in sides
+        if side.documents[0].environment
+        for line in machine_lines(side.documents[0].environment)
+    ]
+    if unlike:
+        notes.append(_unlike_note(unlike))
+    return Table(
+        "figures side by side",
+        [Column("what"), Column("unit"), *(Column(side.name) for side in sides)],
+        [
+            Row(
+                [
+                    result_name(result),
+                    unit_of(result.metric),
+                    *(None if e is None else Figure(e, _digits(e.point)) for e in figures),
+                ]
+            )
+            for result, figures in rows
+        ],
+        notes,
+    )
+
+
+def commit_text(comparison: Comparison) -> str:
+    """Plain text of 72 columns at most, for a patch's message; ends with a line feed."""
+    lines: list[str] = []
+    group = None
+    for row in comparison.rows:
+        if group != (group := (row.result.suite, row.result.engine, _unit(comparison, row))):
+            lines += ["", *_wrapped(f"{group[0]} ({group[1]}), {group[2]}:")]
+            lines.append(f"  {'':<32}{'before':>10}{'after':>10}{'change':>17}".rstrip())
+        lines += _commit_lines(row)
+    machine = machine_lines(comparison.after.documents[-1].environment or {})[:2]
+    told = machine if comparison.after.documents[-1].environment else []
+    for note in (*told, *_notes(comparison)):
+        lines += ["", *_wrapped(note)]
+    return "\n".join(lines).strip("\n") + "\n"
+
+
+def comparison_json(comparison: Comparison) -> Json:
+    """The comparison as plain values. Intervals without an end are null."""
+    return {
+        "before": _side_json(comparison.before),
+        "after": _side_json(comparison.after),
+        "judged": comparison.is_judged,
+        "unlike": [
+            {"name": one.name, "before": list(one.values[0]), "after": list(one.values[1])}
+            for one in comparison.unlike
+        ],
+        "rows": [_row_json(comparison, row) for row in comparison.rows],
+        "only_before": [result_name(result) for result in comparison.only[0]],
+        "only_after": [result_name(result) for result in comparison.only[1]],
+        "notes": list(comparison.notes),
+    }
+
+
+def comparison_csv(comparison: Comparison) -> str:
+    """A row a figure of both sides, headed."""
+    rows = [_row_json(comparison, row) for row in comparison.rows]
+    ends = ("before", "after", "change", "percent")
+    headings = ["what", "unit"]
+    headings += [f"{name}{end}" for name in ends for end in ("", "_low", "_high")]
+    return csv_text(
+        [*headings, "resolution", "verdict"],
+        [
+            [
+                row["what"],
+                row["unit"],
+                *((row[name] or {}).get(end) for name in ends for end in ("point", "low", "high")),
+                row["resolution"],
+                row["verdict"],
+            ]
+            for row in rows
+        ],
+    )
+
+
+def _row(comparison: Comparison, row: Difference, rate_mpps: float, timed: bool) -> Row:
+    digits = _digits(max(abs(row.before.point), abs(row.after.point)))
+    is_sure = row.verdict not in {WITHIN_NOISE, NOT_JUDGED}
+    cells: list[Cell] = [
+        _what(row.result),
+        Figure(row.before, digits, bare=row.is_exact),
+        Figure(row.after, digits, bare=row.is_exact),
+        Figure(row.change, digits, signed=True, bare=row.is_exact),
+        None if row.percent is None else Figure(row.percent, 1, signed=True, bare=True),
+        f"{row.verdict}, {'worse' if row.is_worse else 'better'}"
+        if row.verdict == RESOLVED and row.change.point
+        else row.verdict,
+    ]
+    if timed:
+        means = _means_time(comparison, row) and is_sure
+        # d ns a packet at r million a second are d * r / 1000 of a CPU's time.
+        cells += [
+            f"{row.change.point * rate_mpps / 10:+.1f}" if means else None,
+            f"{100 * row.change.point / BUDGET_NS:+.1f}" if means else None,
+        ]
+    return Row(cells)
+
+
+def _means_time(comparison: Comparison, row: Difference) -> bool:
+    return _unit(comparison, row) == "ns"
+
+
+def _unit(comparison: Comparison, row: Difference) -> str:
+    return comparison.unit or unit_of(row.result.metric)
+
+
+def _what(result: Result) -> str:
+    words = [result.variant]
+    words += [f"over {result.baseline}"] if result.baseline is not None else []
+    words += [f"{name}={value}" for name, value in result.parameters.items()]
+    words += [] if result.metric in {"cost_ns", "gross_ns", "insns"} else [result.metric]
+    return one_line(" ".join(words))
+
+
+def _digits(size: float) -> int:
+    """Digits after the point that leave four that say something."""
+    return max(0, min(3, 3 - math.floor(math.log10(abs(size))))) if size else 2
+
+
+def _commit_lines(row: Difference) -> list[str]:
+    digits = _digits(max(abs(row.before.point), abs(row.after.point)))
+    name = _short(row.result)
+    head = [name] if len(name) <= 31 else textwrap.wrap(name, COMMIT_COLUMNS - 2)
+    change = figure_text(Figure(row.change, digits, signed=True, bare=True)).point
+    percent = "" if row.percent is None else f" ({row.percent.point:+.1f} %)"
+    mark = {WITHIN_NOISE: "noise", NOT_JUDGED: "?", EQUAL: "equal"}.get(row.verdict)
+    text = mark or f"{change}{percent}"
+    figures = f"{row.before.point:>10.{digits}f}{row.after.point:>10.{digits}f}{text:>17}"
+    if len(head) == 1:
+        # A long change takes from the name's column before it breaks the line.
+        line = f"  {head[0]:<32}{figures}"
+        if len(line) <= COMMIT_COLUMNS:
+            return [line]
+    return [*(f"  {part}" for part in head), f"  {'':<28}{figures}"[:COMMIT_COLUMNS]]
+
+
+def _group(comparison: Comparison, row: Difference) -> str:
+    result = row.result
+    return f"{result.suite} ({result.engine}, {result.method}), {_unit(comparison, row)}"
+
+
+def _short(result: Result) -> str:
+    parameters = " ".join(
+        str(value) if isinstance(value, str) else f"{name.removesuffix('_bytes')}={value}"
+        for name, value in result.parameters.items()
+        if name != "object"
+    )
+    over = f" -{result.baseline}" if result.baseline is not None else ""
+    return one_line(f"{result.variant}{over} {parameters}".strip())
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, COMMIT_COLUMNS, break_on_hyphens=False)
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    notes = list(comparison.notes)
+    judged = [row for row in comparison.rows if not row.is_exact]
+    if not comparison.is_judged:
+        notes.append(
+            f"No verdicts: {_unlike_note(comparison.unlike)} --across judges all the same."
+        )
+    elif comparison.unlike:
+        notes.append(_unlike_note(comparison.unlike))
+    if any(_means_time(comparison, row) for row in comparison.rows):
+        notes.append(
+            f"At 100 Gbit/s there are {BUDGET_NS} ns from one packet of 64 bytes to the next."
+        )
+    if judged and comparison.is_judged:
+        notes.append(
+            f"Intervals are each row's own at 95 %; verdicts take all {len(judged)} rows together, "
+            "and a change must exceed what the runs could tell apart."
+        )
+    for side, results in zip((comparison.before, comparison.after), comparison.only, strict=True):
+        if results:
+            named = "; ".join(result_name(result) for result in results[:_MOST_NAMED])
+            more = f" and {len(results) - _MOST_NAMED} more" * (len(results) > _MOST_NAMED)
+            notes.append(f"In {side.name} alone: {named}{more}.")
+    return notes
+
+
+def _unlike_note(unlike: Sequence[Unlike]) -> str:
+    parts = [f"{one.name} ({' | '.join('/'.join(v) for v in one.values)})" for one in unlike]
+    return f"The environments differ: {'; '.join(parts)}."
+
+
+def _side_json(side: Side) -> Json:
+    return {"name": side.name, "runs": [document.run.id for document in side.documents]}
+
+
+def _row_json(comparison: Comparison, row: Difference) -> dict[str, Any]:
+    return {
+        "what": result_name(row.result),
+        "unit": _unit(comparison, row),
+        "before": _estimate_json(row.before),
+        "after": _estimate_json(row.after),
+        "change": _estimate_json(row.change),
+        "percent": None if row.percent is None else _estimate_json(row.percent),
+        "resolution": row.resolution,
+        "verdict": row.verdict,
+        "worse": row.is_worse,
+    }
+
+
+def _estimate_json(estimate: Estimate) -> dict[str, float | None]:
+    ends = {"point": estimate.point, "low": estimate.low, "high": estimate.high}
+    return {name: value if math.isfinite(value) else None for name, value in ends.items()}

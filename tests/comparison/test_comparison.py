@@ -1,0 +1,197 @@
+"""What moved between runs: by how much, judged how, and when not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.store.made import document, result
+from xdplab.cli.compare import command
+from xdplab.comparison import (
+    EQUAL,
+    NOT_JUDGED,
+    Comparison,
+    Side,
+    compare,
+    in_columns,
+    worse_than,
+)
+from xdplab.records import RESOLVED, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.store.store import Store
+from xdplab.suites.base import TWIN
+from xdplab.views.comparison import commit_text
+
+
+def side(*documents: Document, name: str = "a") -> Side:
+    return Side(name, documents)
+
+
+def run(*results: Result) -> Document:
+    return document(results=results)
+
+
+def between(old: Sequence[Result], new: Sequence[Result]) -> Comparison:
+    return compare(side(run(*old)), side(run(*new), name="b"))
+
+
+def counted(insns: float, low: float | None = None) -> Result:
+    exact = Estimate(insns, insns if low is None else low, insns, 1.0, 9)
+    return replace(
+        result(object=f"{insns}.bpf.o"), suite="count", metric="insns", estimate=exact, resolution=0
+    )
+
+
+def test_a_change_beyond_interval_and_twin_is_resolved_and_has_its_direction() -> None:
+    (row,) = between([result(ns=3.0)], [result(ns=4.0)]).rows
+    assert (row.verdict, row.is_worse) == (RESOLVED, True)
+    assert row.change.point == pytest.approx(1.0)
+    assert row.percent is not None
+    assert row.percent.point == pytest.approx(100 / 3)
+    (back,) = between([result(ns=4.0)], [result(ns=3.0)]).rows
+    assert (back.verdict, back.is_worse) == (RESOLVED, False)
+    assert (back.change.low, back.change.high) == pytest.approx((-row.change.high, -row.change.low))
+
+
+def test_a_rate_is_worse_where_it_falls() -> None:
+    old, new = (replace(result(ns=value), metric="rate_pps") for value in (4.0, 3.0))
+    (row,) = between([old], [new]).rows
+    assert row.is_worse
+
+
+@pytest.mark.parametrize(("resolution", "verdict"), [(0.01, RESOLVED), (0.9, WITHIN_NOISE)])
+def test_what_a_twin_shows_as_well_is_noise(resolution: float, verdict: str) -> None:
+    old, new = (replace(result(ns=value), resolution=resolution) for value in (3.0, 3.5))
+    (row,) = between([old], [new]).rows
+    assert row.verdict == verdict
+
+
+def test_many_rows_need_more_to_be_resolved_than_one() -> None:
+    def rows(ns: float, count: int) -> list[Result]:
+        return [result(ns=ns, size_bytes=size) for size in range(count)]
+
+    # Half widths of 0.1 each make one of 0.14 for the difference.
+    assert {row.verdict for row in between(rows(3.0, 1), rows(3.16, 1)).rows} == {RESOLVED}
+    assert {row.verdict for row in between(rows(3.0, 50), rows(3.16, 50)).rows} == {WITHIN_NOISE}
+
+
+def test_other_clocks_excuse_what_they_explain() -> None:
+    def at(ghz: float, ns: float) -> Document:
+        made = run(result(ns=ns))
+        return replace(made, environment={**made.environment, "clock": {"measured_ghz": ghz}})
+
+    def verdict(ghz: float) -> str:
+        (row,) = compare(side(at(4.0, 3.0)), side(at(ghz, 3.6))).rows
+        return row.verdict
+
+    assert verdict(4.0) == RESOLVED
+    assert verdict(3.2) == WITHIN_NOISE
+    found = compare(side(at(4.0, 3.0)), side(at(3.2, 3.6)))
+    assert any("clock" in note for note in found.notes)
+
+
+def test_runs_are_the_unit_where_there_are_enough() -> None:
+    def runs(*ns: float) -> Side:
+        return side(*(run(result(ns=value)) for value in ns))
+
+    # Each run alone promises 0.1; runs differ by more.
+    (row,) = compare(runs(3.0, 3.6, 3.3), runs(3.5, 4.1, 3.8)).rows
+    assert row.verdict == WITHIN_NOISE
+    assert row.change.point == pytest.approx(0.5)
+    (row,) = compare(runs(3.0, 3.02, 3.01), runs(3.5, 3.52, 3.51)).rows
+    assert row.verdict == RESOLVED
+
+
+def test_counts_are_exact_whatever_their_files_are_called() -> None:
+    (row,) = between([counted(41)], [counted(42)]).rows
+    assert (row.verdict, row.is_worse, row.change.low) == (RESOLVED, True, 1)
+    (row,) = between([counted(41)], [counted(41)]).rows
+    assert row.verdict == EQUAL
+    (row,) = between([counted(41, low=3)], [counted(41)]).rows
+    assert row.verdict == RESOLVED
+
+
+def test_unlike_environments_are_named_and_not_judged_unless_asked() -> None:
+    old, new = run(result(ns=3.0)), run(result(ns=4.0))
+    new = replace(new, environment={**new.environment, "kernel": {"release": "6.19"}})
+    found = compare(side(old), side(new))
+    assert [(one.name, one.values) for one in found.unlike] == [("kernel", (("6.18",), ("6.19",)))]
+    assert {row.verdict for row in found.rows} == {NOT_JUDGED}
+    assert not worse_than(found, 0, "%")
+    (row,) = compare(side(old), side(new), across=True).rows
+    assert row.verdict == RESOLVED
+
+
+def test_rows_of_one_side_are_listed_and_twins_are_none() -> None:
+    twin = replace(result(), variant=TWIN)
+    found = between([result("a"), result("b"), twin], [result("a"), result("c")])
+    assert [row.result.variant for row in found.rows] == ["a"]
+    assert [[row.variant for row in rows] for rows in found.only] == [["b"], ["c"]]
+
+
+@pytest.mark.parametrize(
+    ("limit", "unit", "count"), [(0.5, "ns", 1), (0.9, "ns", 0), (20, "%", 1), (0.1, "cycles", 0)]
+)
+def test_a_limit_is_passed_by_all_of_an_interval_in_its_unit(
+    limit: float, unit: str, count: int
+) -> None:
+    assert len(worse_than(between([result(ns=3.0)], [result(ns=4.0)]), limit, unit)) == count
+    assert not worse_than(between([result(ns=4.0)], [result(ns=3.0)]), limit, unit)
+
+
+def test_columns_have_every_row_of_any_side() -> None:
+    rows = in_columns([side(run(result("a"))), side(run(result("b"))), side(run(result("a")))])
+    assert [[figure is not None for figure in figures] for _, figures in rows] == [
+        [True, False, True],
+        [False, True, False],
+    ]
+
+
+def test_text_for_a_commit_is_narrow_whatever_the_names() -> None:
+    names = [result("x" * 90, size_bytes=3), result("helper", size_bytes=3)]
+    text = commit_text(between(names, names))
+    assert max(map(len, text.splitlines())) <= 72
+    assert "helper" in text
+
+
+# --- the command
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "results.sqlite"
+    monkeypatch.setenv("XDPLAB_STORE", str(path))
+    with Store(path, write=True) as opened:
+        for number, ns in enumerate((3.0, 4.0)):
+            name = f"20260101T00000{number}-abcde{number}"
+            tag = ("before", "after")[number]
+            opened.add(document(name, [result(ns=ns, size_bytes=6)], tags=[tag]))
+    return path
+
+
+def called(*words: str) -> tuple[int, str]:
+    result = CliRunner().invoke(command, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return int(result.return_value or 0), result.stdout
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize("text_format", ["terminal", "markdown", "org", "commit", "csv", "json"])
+def test_every_format_has_the_figures(text_format: str) -> None:
+    status, text = called("before", "after", "--format", text_format)
+    assert status == 0
+    assert "size" in text
+    assert "3.0" in text
+    assert "4.0" in text
+
+
+@pytest.mark.usefixtures("store")
+def test_the_gate_fails_for_what_is_worse_and_for_nothing_else() -> None:
+    assert called("before", "after", "--fail-above", "2%")[0] == 1
+    assert called("before", "after", "--fail-above", "60%")[0] == 0
+    assert called("after", "before", "--fail-above", "2%")[0] == 0
+    assert called("after", "after", "--fail-above", "0ns")[0] == 0
