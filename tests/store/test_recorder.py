@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -125,6 +126,8 @@ def forked(child: Callable[[IO[str]], None]) -> tuple[int, int]:
             os.close(reader)
             with os.fdopen(writer, "w") as pipe:
                 child(pipe)
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(1)
     os.close(writer)
@@ -216,6 +219,23 @@ def test_four_that_write_at_once_and_one_that_reads_lose_nothing(path: Path) -> 
         for number in range(4):
             whole = store.document(f"writer-{number}")
             assert whole.results == tuple(measured(20) * 3)
+
+
+@needs_fork
+def test_whoever_makes_the_store_at_the_same_time_as_others_has_it(tmp_path: Path) -> None:
+    """Before the file's head was read at one moment, one in thirteen took it for another's."""
+
+    def make(pipe: IO[str], path: Path) -> None:
+        Store(path, write=True).close()
+        pipe.write("made")
+
+    for number in range(12):
+        path = tmp_path / f"{number}.sqlite"
+        makers = [forked(lambda pipe, path=path: make(pipe, path)) for _ in range(4)]  # type: ignore[misc]
+        for process, reader in makers:
+            with os.fdopen(reader) as pipe:
+                assert pipe.read() == "made"
+            os.waitpid(process, 0)
 
 
 # --- others in the way

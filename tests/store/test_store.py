@@ -177,6 +177,20 @@ def test_the_path_is_the_users_own_unless_another_is_named(
     assert schema.default_path() == tmp_path / "results.sqlite"
 
 
+def test_without_a_home_there_is_no_place_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("XDPLAB_STORE")
+    for variable in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    # As for a user that no file knows, which a container's often is.
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="has no place: you have no home directory"):
+        schema.default_path()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_store_to_read_must_be_there(path: Path) -> None:
     with pytest.raises(StoreError, match="there is no store .* yet: xdplab run makes it"):
         Store(path)

@@ -34,10 +34,10 @@ def store_option(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """Where a run is to be kept and what it is called; `path` None: nowhere."""
+    """Where a run is to be kept and what it is called; `chosen` None: in the user's own store."""
 
-    path: Path | None
-    chosen: bool
+    is_on: bool
+    chosen: Path | None
     tags: tuple[str, ...]
     note: str
 
@@ -61,8 +61,8 @@ class Keeping:
 
     def check(self) -> None:
         """StoreError where the chosen store is of no use: to be asked before measuring."""
-        if self.path is not None and self.chosen:
-            Store(self.path, write=True).close()
+        if self.chosen is not None:
+            Store(self.chosen, write=True).close()
 
     def put(self, document: Document) -> None:
         """Keep what was measured at once."""
@@ -74,12 +74,12 @@ class Keeping:
         return replace(document, run=replace(document.run, tags=self.tags, note=self.note))
 
     def _recorder(self, begun: Document) -> Recorder | None:
-        if self.path is None:
+        if not self.is_on:
             return None
         try:
-            return Recorder(self.path, begun)
+            return Recorder(self.chosen or default_path(), begun)
         except StoreError as error:
-            if self.chosen:
+            if self.chosen is not None:
                 raise
             _say(error, "not kept, but goes on")
         return None
@@ -115,8 +115,8 @@ def keeping_options(function: Callable[..., Any]) -> Callable[..., Any]:
         if no_store and (store or tags or note):
             raise UsageError("--no-store keeps nothing that --store, --tag or --note could be for")
         keeping = Keeping(
-            path=None if no_store else store or default_path(),
-            chosen=store is not None,
+            is_on=not no_store,
+            chosen=store,
             tags=tuple(dict.fromkeys(map(check_tag, tags))),
             note=note,
         )

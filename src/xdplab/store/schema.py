@@ -84,13 +84,27 @@ MIGRATIONS: Sequence[Sequence[str]] = (
 
 
 def default_path() -> Path:
-    """The file of this user: XDPLAB_STORE, else results.sqlite in the user's data directory."""
+    """The file of this user: XDPLAB_STORE, else results.sqlite in the user's data directory.
+
+    StoreError where neither is known: a process without HOME, of a user that nobody knows.
+    """
     named = os.environ.get(VARIABLE)
     if named:
         return Path(named)
     import platformdirs
 
-    return platformdirs.user_data_path("xdplab", appauthor=False) / "results.sqlite"
+    # Without a home directory it raises, or (older releases) leaves "~" as it is, which would
+    # be made where one happens to be.
+    try:
+        directory = platformdirs.user_data_path("xdplab", appauthor=False)
+    except RuntimeError:
+        directory = Path("~")
+    if not directory.is_absolute():
+        raise StoreError(
+            "the store has no place: you have no home directory (HOME is not set). Name one with "
+            f"--store FILE or {VARIABLE}"
+        )
+    return directory / "results.sqlite"
 
 
 def connect(path: Path, write: bool) -> sqlite3.Connection:
@@ -226,9 +240,10 @@ def _check(connection: sqlite3.Connection, path: Path, write: bool) -> None:
 
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     """How many migrations the file has seen; StoreError where it is not ours to read."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    with _one_moment(connection):
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if tables and application != APPLICATION_ID:
         raise StoreError(
             f"{path} is an SQLite database, but no store of xdplab; it was left as it is. Give "
@@ -240,6 +255,21 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
             f"{len(MIGRATIONS)}). Update xdplab, or give another file with --store FILE"
         )
     return int(version)
+
+
+@contextlib.contextmanager
+def _one_moment(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is read within is of one moment. Without it a file that another process is just making
+    would show its tables and not yet its application_id, as if it were somebody else's."""
+    if connection.in_transaction:
+        yield
+        return
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _use_log(connection: sqlite3.Connection) -> None:
