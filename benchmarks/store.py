@@ -243,7 +243,8 @@ def _measured(target: Path) -> Document:
 
 def _cut(result: Result) -> Result:
     """As many of its samples as half of SAMPLES_PER_RUN are, from the trials that it has."""
-    trials, left = [], SAMPLES_PER_RUN // 2
+    trials: list[Trial] = []
+    left = SAMPLES_PER_RUN // 2
     while left > 0:
         trial = result.trials[len(trials) % len(result.trials)]
         quads = min(len(trial.baseline_ns) // 2, left // 4)
