@@ -75,6 +75,9 @@ class KernelError(XdplabError):
     def __init__(self, tried: str, errno: int, remedy: str = "") -> None:
         name = errno_module.errorcode.get(errno, str(errno))
         message = f"{tried}: {os.strerror(errno)} ({name})"
+        if errno in {errno_module.EMFILE, errno_module.ENFILE}:
+            # Whatever else could be the matter, this is.
+            remedy = "Let it have more open files (ulimit -n)"
         super().__init__(f"{message}. {remedy}" if remedy else message)
         self.errno = errno
 

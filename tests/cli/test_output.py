@@ -4,6 +4,7 @@ nothing, nothing is lost, and the exit status is what it would be.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import XDPLAB, assert_clean_error, environment, redirected
+from xdplab.cli.main import main
 from xdplab.documents import document_from_json
 
 RUN = ("run", "adjust-head", "--engine", "user", "--time", "0.05", "--sizes", "20")
@@ -172,3 +174,29 @@ def test_ctrl_c_is_ctrl_c_where_nobody_can_be_told() -> None:
     with Path("/dev/full").open("w") as full:
         result = subprocess.run([sys.executable, "-c", code], stderr=full, check=False, timeout=120)
     assert result.returncode == 128 + signal.SIGINT
+
+
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "writing the output failed: No space"),
+        (
+            FileNotFoundError(errno.ENOENT, "No such file or directory", "/sys/class/net"),
+            "'/sys/class/net' could not be used: No such file or directory. Is /sys mounted here?",
+        ),
+        (OSError(errno.EMFILE, "Too many open files"), "ulimit -n"),
+        (OSError(errno.ENODEV, "No such device"), "an interface was removed meanwhile"),
+    ],
+)
+def test_an_error_of_the_system_is_not_taken_for_another(
+    error: OSError, wanted: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(**_options: object) -> None:
+        raise error
+
+    monkeypatch.setattr("xdplab.cli.main.cli.main", fail)
+    monkeypatch.setattr("xdplab.cli.main._silence_stdout", lambda: None)
+    with pytest.raises(SystemExit) as ended:
+        main([])
+    assert ended.value.code == 3
+    assert wanted in capsys.readouterr().err

@@ -6,6 +6,7 @@ import contextlib
 import re
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -248,3 +249,27 @@ def test_a_second_interface_that_refuses_leaves_none_on_the_first() -> None:
         assert refused.returncode == 2
         assert "w0 has an XDP program already" in refused.stderr
         assert not way.between.programs("v1")
+
+
+def test_what_a_broadcast_skips_is_lost_and_counted() -> None:
+    with path() as way, live(way.between, "redirect-multi", "v1", "w0", "--json") as device:
+        send(way.here, "v0", FRAME, COUNT)
+        found = device.stop()
+    # Kernels that have the driver refuse count it there.
+    assert losses(found) in (
+        {"xdp_devmap_xmit dropped, skipped by the broadcast": COUNT},
+        {"xdp_devmap_xmit dropped, ENXIO": COUNT},
+    )
+
+
+def test_a_removal_is_seen_within_an_interval_and_another_name_is_none() -> None:
+    with path() as way, live(way.between, "drop", "v1", "-i", "3600") as device:
+        way.between.set("v1", state="down")
+        way.between.netlink.link("set", index=way.between.ifindex("v1"), ifname="z1")
+        way.between.set("z1", state="up")
+        time.sleep(0.5)
+        assert device.process.poll() is None
+        way.between.netlink.link("del", index=way.between.ifindex("z1"))
+        status, stdout, stderr = device.rest()
+    assert status == 3
+    assert "an interface was removed" in stdout + stderr

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +217,88 @@ def test_without_a_right_it_says_which() -> None:
     finally:
         namespace.close()
     assert_clean_error(result, NOT_POSSIBLE, "EPERM")
+
+
+# --- what goes wrong in the middle, and what is refused with its cause
+
+
+@pytest.mark.parametrize("generator", ["frames", "skb", "ring"])
+def test_an_interface_that_is_removed_ends_it_with_a_summary(generator: str) -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        with live(b, "drop", "v1"), live(a, "trafficgen", "v0", "-g", generator) as sending:
+            time.sleep(0.2)
+            a.netlink.link("del", index=a.ifindex("v0"))
+            status, stdout, stderr = sending.rest()
+    assert status == NOT_POSSIBLE
+    assert re.search(r"v0: [\d,]+ packets in .*an interface was removed", stdout)
+    assert "trafficgen ended early: v0 was removed" in stderr
+    assert "writing the output failed" not in stderr
+
+
+@pytest.mark.parametrize(
+    ("generator", "mtu", "end"),
+    [
+        ("frames", {"v0": 600}, "too long for v0: its MTU"),
+        # Clones of an skb pass their own interface's MTU by.
+        ("ring", {"v0": 600}, "too long for v0: its MTU"),
+        *((name, {"v1": 600}, "v0's peer v1: its MTU") for name in ("frames", "skb", "ring")),
+    ],
+)
+def test_frames_that_an_end_is_too_narrow_for_are_not_sent(
+    generator: str, mtu: dict[str, int], end: str
+) -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        for name, value in mtu.items():
+            (a if name == "v0" else b).set(name, mtu=value)
+        with live(b, "drop", "v1") as dropping:
+            result = trafficgen(a, "v0", "-g", generator, "-s", "1000", "-n", "3")
+            dropping.stop_quietly()
+    assert_clean_error(result, NOT_POSSIBLE, end)
+
+
+def test_ring_says_at_once_that_there_is_no_carrier() -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        b.set("v1", state="down")
+        assert_clean_error(
+            trafficgen(a, "v0", "-g", "ring", "-n", "3"), NOT_POSSIBLE, "v0 has no carrier"
+        )
+
+
+def test_a_sink_that_goes_away_is_named_at_the_end() -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        with (
+            live(b, "drop", "v1") as dropping,
+            live(a, "trafficgen", "v0", "-r", "10000", "-d", "1") as sending,
+        ):
+            time.sleep(0.2)
+            dropping.stop_quietly()
+            status, stdout, stderr = sending.rest()
+    assert status == 0
+    assert "v0 did not take" in stdout
+    assert "v1 has neither a native XDP program nor GRO" in stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (["-A", "0.0.0.0/0"], "more than 2^32 - 1"),
+        (["--pcap", "/dev/null", "-s", "100", "--tcp"], "leave out --pkt-size, --tcp"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_in_a_sentence(options: list[str], wanted: str) -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        assert_clean_error(trafficgen(a, "v0", "-n", "1", *options), USAGE, wanted)
+
+
+def test_few_descriptors_are_named() -> None:
+    with places(2) as (a, b):
+        join(a, "v0", b, "v1")
+        for limit in ("10", "14", "20"):
+            result = run(b, "xsk-drop", "v1", "-d", "0.1", prefix=("prlimit", f"--nofile={limit}"))
+            if result.returncode:
+                assert_clean_error(result, NOT_POSSIBLE, "ulimit -n")

@@ -85,6 +85,9 @@ BROKEN = [
     ),
     (TX_DROP, {"v0": "drop", "v1": "sink_drop"}, NOTHING, "returned XDP_DROP, not XDP_TX"),
     (REDIRECT_DROP, {"v0": "redirect_map", "v3": "sink_drop"}, NOTHING, "XDP_ABORTED"),
+    # The last hop's answer is no other than the path says either, whatever was counted there.
+    (TX_DROP, {"v0": "tx", "v1": "sink_pass"}, NOTHING, "v1, but its program returned XDP_PASS"),
+    (TX_PASS, {"v0": "tx", "v1": "sink_drop"}, NOTHING, "v1, but its program returned XDP_DROP"),
 ]
 
 

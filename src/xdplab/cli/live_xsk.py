@@ -37,10 +37,11 @@ def _command(name: Literal["xsk-drop", "xsk-tx"], text: str) -> click.Command:
         "-R",
         "--ring-size",
         "ring",
-        type=WholeNumber(64, 1 << 20),
+        type=WholeNumber(64, 1 << 17),
         default=_RING,
         show_default=True,
-        help="Entries of the socket's rings, a power of two. A larger one bears longer pauses.",
+        help="Entries of the socket's rings, a power of two. A larger one bears longer pauses, and "
+        "takes two frames of memory an entry.",
     )
     @click.option(
         "-C",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
@@ -118,11 +119,25 @@ def _status(arguments: list[str] | None) -> Any:
         click.echo("xdplab: there is not enough memory; give it more, or --time less", err=True)
         status = XdplabError.exit_code
     except OSError as error:
-        # What cannot be saved anywhere else is said where it happens; this is the output itself.
-        click.echo(f"xdplab: writing the output failed: {error.strerror or error}", err=True)
+        click.echo(f"xdplab: {_why_failed(error)}", err=True)
         _silence_stdout()
         status = XdplabError.exit_code
     return status
+
+
+def _why_failed(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    if error.errno in {errno.EMFILE, errno.ENFILE}:
+        return f"a file could not be opened: {reason}. Let it have more open files (ulimit -n)"
+    if error.filename is not None:
+        place = str(error.filename)
+        system = next((top for top in ("/sys", "/proc") if place.startswith(top)), "")
+        remedy = f". Is {system} mounted here?" if system else ""
+        return f"{place!r} could not be used: {reason}{remedy}"
+    if error.errno in {errno.ENODEV, errno.ENXIO}:
+        return f"an interface was removed meanwhile: {reason}"
+    # What cannot be saved anywhere else is said where it happens; this is the output itself.
+    return f"writing the output failed: {reason}"
 
 
 class _Bearing(io.FileIO):

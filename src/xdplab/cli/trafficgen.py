@@ -20,7 +20,7 @@ from xdplab.cli.live import (
     yes_option,
 )
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.errors import OutputError, UsageError
+from xdplab.errors import NotPossibleError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from xdplab.live.sending import SendPlan
@@ -37,6 +37,12 @@ _DEFAULT_ADDRESSES = {
 }
 """Set aside for documentation (RFC 5737, RFC 3849) and for benchmarks (RFC 2544): source and
 destination for IPv4 and IPv6."""
+
+_OF_FLOWS = (
+    *("source", "destination", "source_port", "destination_port", "source_mac"),
+    *("destination_mac", "frame_bytes", "tcp", "vlans"),
+)
+"""Options that say what packets are like: parameters of the command."""
 
 _OPTIONS: Sequence[Callable[[Any], Any]] = (
     click.option(
@@ -157,7 +163,7 @@ def command(
     from xdplab.kernel.host import environment
     from xdplab.live.sending import SendSession, watch_sending
     from xdplab.live.watch import Ending, Signals, Why
-    from xdplab.net.interface import named_interface
+    from xdplab.net.interface import named_interface, why_peer_drops
     from xdplab.views.sending import SentJson, SentLines, explained, in_one_line
 
     plan = _plan(named_interface(interface, yes), **options)
@@ -194,6 +200,13 @@ def command(
                 view.end(why, total)
         except OutputError as error:
             raise OutputError(f"{error}. {in_one_line(session.stop())}") from None
+        if why is Why.GONE:
+            raise NotPossibleError(
+                f"trafficgen ended early: {plan.interface.name} was removed. What was counted "
+                "until then was shown"
+            )
+        if total.refused and (cause := why_peer_drops(plan.interface)):
+            click.echo(f"xdplab: {cause}", err=True)
     return INTERRUPTED_STATUS if why is Why.ASKED and not ending.is_open else 0
 
 
@@ -211,10 +224,26 @@ def _plan(
 
     if batch_size is not None and generator != "frames":
         raise UsageError("--batch belongs to the generator frames: leave it out")
+    if pcap is not None and (ignored := _given(_OF_FLOWS)):
+        raise UsageError(
+            f"--pcap sends a capture's frames as they are: leave out {', '.join(ignored)}"
+        )
     traffic: Traffic = _flows(interface, **of_flows) if pcap is None else _captured(pcap)
     if cpu is not None:
         _check_cpu(cpu)
     return SendPlan(interface, generator, traffic, rate_pps, packets, cpu, batch_size)
+
+
+def _given(names: Sequence[str]) -> list[str]:
+    """Those of the options that stand on the command line."""
+    context = click.get_current_context()
+    by_command_line = click.core.ParameterSource.COMMANDLINE
+    return [
+        parameter.opts[-1]
+        for parameter in context.command.params
+        if parameter.name in names
+        and context.get_parameter_source(parameter.name) is by_command_line
+    ]
 
 
 def _check_cpu(cpu: int) -> None:
@@ -300,8 +329,11 @@ def _peer_mac(interface: Interface) -> str:
     peer = veth_peer(interface)
     if peer is None:
         raise UsageError(
-            f"nobody says for whom packets out of {interface.name} are, which is no veth whose "
-            "peer can be seen. Give the MAC address of the other side: --dst-mac"
+            f"{interface.name} is no veth, so that it must be said for whom its packets are. "
+            "Give the MAC address of the other side: --dst-mac"
+            if interface.peer is None
+            else f"{interface.name}'s peer is in a namespace that cannot be looked at from here. "
+            "Run as root; or, where root may not either, give the peer's MAC address: --dst-mac"
         )
     return peer.mac.hex(":")
 

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import mmap
 import os
+import resource
 import time
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -30,6 +31,9 @@ _LOG_BYTES = 1 << 22
 _PRINT_DEBUG = 2
 
 # Errors of the system, of which a log that stands there by chance says nothing.
+_FEW_DESCRIPTORS = 4
+"""What libbpf needs to try out a feature of the kernel, and some."""
+
 _NOT_THE_VERIFIER = bpf.INTERRUPTED | {errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 _Handle = ctypes.c_void_p
@@ -302,6 +306,10 @@ class LoadedObject:
     def _failure(self, tried: str, number: int) -> Exception:
         said = _messages[self._messages_before :]
         logs = {} if number in _NOT_THE_VERIFIER else self._logs
+        if number == errno.EINVAL and _descriptors_left() < _FEW_DESCRIPTORS:
+            # libbpf takes the kernel for an older one if it could not try out what it has, and
+            # the verifier then only misses a map.
+            return KernelError(tried, errno.EMFILE)
         for name, log in logs.items():
             text = log.value.decode(errors="replace")
             if text:
@@ -314,7 +322,12 @@ class LoadedObject:
         return KernelError(tried, number, "libbpf says: " + " / ".join(said[-4:]) if said else "")
 
     def prog_fd(self, name: str) -> int:
-        """The fd of a loaded program; it stays the object's."""
+        """The fd of a loaded program; it stays the object's. UsageError where none has the name."""
+        if name not in self._programs:
+            raise UsageError(
+                f"{self.spec.name} was loaded without a program {name!r}; it has "
+                f"{', '.join(self._programs)}"
+            )
         return int(self._lib.bpf_program__fd(self._programs[name]))
 
     def relocated(self, name: str) -> RelocatedProgram:
@@ -389,3 +402,9 @@ class LoadedObject:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _descriptors_left() -> int:
+    """How many files this process may still open."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return soft - len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names alone are wanted

@@ -111,6 +111,8 @@ def redirect_multi(
         sends_by=tuple(interfaces),
         events=_redirect_events(successes),
         behind="xdplab_egress" if egress else None,
+        # What a program in the devmap drops was sent nowhere either, and is counted by itself.
+        copies=0 if egress == "drop" else len(interfaces) - 1,
         fill=_fill_devmap(interfaces),
     )
 

@@ -92,7 +92,7 @@ class Reading:
             for what, count in self.socket.items()
             if what.startswith("dropped")
         }
-        return {cause: packets for cause, packets in found.items() if packets}
+        return {cause: packets for cause, packets in found.items() if packets > 0}
 
 
 def by_action(counts: Counts) -> dict[str, int]:

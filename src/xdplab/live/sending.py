@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import os
 import time
@@ -10,9 +11,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 
-from xdplab.errors import NotPossibleError
+from xdplab.errors import NotPossibleError, XdplabError
 from xdplab.live.watch import Ending, Signals, Why
-from xdplab.net.ethtool import DriverCounters
+from xdplab.net.ethtool import DriverCounters, name_of
 from xdplab.net.generators.base import Factory, Generator, Outlet, Sender, Sent
 from xdplab.net.generators.pktgen import PktgenGenerator
 from xdplab.net.generators.programs import FramesGenerator, SkbGenerator
@@ -91,7 +92,7 @@ class SendSession:
         self._exit = contextlib.ExitStack()
         self._outlet = Outlet(interface.name, interface.ifindex)
         self.doubts = doubts(plan)
-        self._counters = DriverCounters(interface.name)
+        self._counters = DriverCounters(interface.name, interface.ifindex)
         self._driver_before = self._counters.read()
         try:
             self._generator = self._exit.enter_context(self._make())
@@ -110,6 +111,10 @@ class SendSession:
         return GENERATORS[plan.generator](self._outlet, plan.traffic)
 
     def _try_one(self) -> None:
+        blocking = self.doubts[0] if self.doubts else ""
+        if self.plan.generator == "ring" and blocking:
+            # It sends again until the driver takes it, and the kernel skips what is too long.
+            raise NotPossibleError(f"nothing was sent by the generator ring: {blocking}")
         self._generator.burst(1)
         if not self._generator.sent().refused:
             return
@@ -134,9 +139,14 @@ class SendSession:
     def read(self) -> SentReading:
         """What was sent since the start."""
         sent: Sent = self._generator.sent()
+        try:
+            counters = self._counters.read()
+        except OSError as error:
+            if error.errno != errno.ENODEV:
+                raise
+            counters = self._driver_before
         driver = {
-            name: value - self._driver_before.get(name, 0)
-            for name, value in self._counters.read().items()
+            name: value - self._driver_before.get(name, 0) for name, value in counters.items()
         }
         return SentReading(self.seconds, sent.generated, sent.refused, driver)
 
@@ -144,6 +154,11 @@ class SendSession:
     def seconds(self) -> float:
         """Since the start."""
         return (time.monotonic_ns() - self._start_ns) / 1e9
+
+    @property
+    def gone(self) -> bool:
+        """Whether the interface was removed, or moved to another namespace."""
+        return not name_of(self.plan.interface.ifindex)
 
     def wait(self, seconds: float) -> bool:
         """Wait until all is sent; False after `seconds`, or sooner, since signals are looked for.
@@ -190,12 +205,15 @@ def doubts(plan: SendPlan) -> list[str]:
             f"{interface.name}'s peer {peer.name} has a program in generic mode, which does not "
             "see packets that BPF redirected, as the generator skb does: take --generator ring"
         )
-    room_bytes = interface.mtu + 14
-    if plan.traffic.longest_bytes > room_bytes:
-        found.append(
-            f"frames of {plan.traffic.longest_bytes} bytes are too long for {interface.name}: its "
-            f"MTU of {interface.mtu} leaves {room_bytes}"
-        )
+    for end in (interface, *([peer] if peer is not None else [])):
+        # As the kernel has it: room for one VLAN tag beside the Ethernet header.
+        room_bytes = end.mtu + 14 + 4 * is_tagged(plan.traffic.frame(0))
+        if plan.traffic.longest_bytes > room_bytes:
+            what = interface.name if end is interface else f"{interface.name}'s peer {end.name}"
+            found.append(
+                f"frames of {plan.traffic.longest_bytes} bytes are too long for {what}: its "
+                f"MTU of {end.mtu} leaves {room_bytes}"
+            )
     return found
 
 
@@ -218,6 +236,8 @@ def watch_sending(
     while why is None:
         if signals.asked:
             why = Why.ASKED
+        elif session.gone:
+            why = Why.GONE
         elif session.seconds >= end_s:
             why = Why.DURATION
         elif session.seconds >= due_s:
@@ -225,10 +245,30 @@ def watch_sending(
             on_interval(now.since(before), now)
             before = now
             due_s += interval_s * (1 + (now.seconds - due_s) // interval_s)
-        elif session.wait(max(0.0, min(due_s, end_s) - session.seconds)):
-            why = Why.PACKETS
-    total = session.stop()
+        else:
+            why = _waited(session, max(0.0, min(due_s, end_s) - session.seconds))
+    try:
+        total = session.stop()
+    except XdplabError:
+        if not session.gone:
+            raise
+        why, total = Why.GONE, session.read()
     last = total.since(before)
     if last.generated or last.seconds > interval_s / 2:
         on_interval(last, total)
     return why, total
+
+
+def _waited(session: SendSession, seconds: float) -> Why | None:
+    try:
+        return Why.PACKETS if session.wait(seconds) else None
+    except XdplabError:
+        # What sending then fails with says no more than that.
+        if not session.gone:
+            raise
+        return Why.GONE
+
+
+def is_tagged(frame: bytes) -> bool:
+    """Whether a frame has a VLAN tag (802.1Q, 802.1ad)."""
+    return frame[12:14] in {b"\x81\x00", b"\x88\xa8"}

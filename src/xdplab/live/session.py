@@ -16,14 +16,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from xdplab.errors import KernelError, NotPossibleError
+from xdplab.errors import KernelError, NotPossibleError, UsageError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject
 from xdplab.live.choices import Mode
-from xdplab.live.readings import ACTIONS, Counts, Reading
+from xdplab.live.readings import ACTIONS, Counts, EventKey, Reading
 from xdplab.live.traces import Traces
-from xdplab.net.ethtool import DriverCounters
-from xdplab.net.interface import Interface, refuse_second_program, why_peer_drops
+from xdplab.net.ethtool import DriverCounters, name_of
+from xdplab.net.interface import Interface, refuse_second_program, veth_peer, why_peer_drops
 from xdplab.program.shipped import shipped_object
 
 _FLAGS: Mapping[Mode, int] = {
@@ -47,7 +47,9 @@ _IN_THE_WAY = frozenset({errno.EBUSY, errno.EEXIST})
 _FINAL = _IN_THE_WAY | {errno.EPERM, errno.ENODEV}
 
 
-_NATIVE_EVENTS = frozenset({"xdp_devmap_xmit", "xdp_bulk_tx"})
+_XMIT = "xdp_devmap_xmit"
+_REDIRECT = ACTIONS.index("XDP_REDIRECT")
+_NATIVE_EVENTS = frozenset({_XMIT, "xdp_bulk_tx"})
 
 
 class _Refused(Exception):
@@ -70,8 +72,9 @@ class Plan:
     `constants` its .rodata. It is attached to `interfaces`, and what it sends leaves by
     `sends_by`. `behind` is a second program in the same object (in a devmap or cpumap).
     `fill` puts interfaces and CPUs into maps once the object is loaded; its second argument
-    is the fd of `behind`. `consumer` takes packets out in this process; it stays the caller's.
-    `cpumap` names a map of CPUs. `map_sizes` gives maps their
+    is the fd of `behind`. `copies` says out of how many interfaces each packet is to be sent by
+    a broadcast, which skips without a word what cannot take it. `consumer` takes packets out in
+    this process; it stays the caller's. `cpumap` names a map of CPUs. `map_sizes` gives maps their
     size on this machine: (bytes of a value, entries). `events` are names of traces.EVENTS.
     """
 
@@ -83,6 +86,7 @@ class Plan:
     sends_by: tuple[Interface, ...] = ()
     behind: str | None = None
     map_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    copies: int = 0
     fill: Callable[[LoadedObject, int | None], None] = _fill_nothing
     cpumap: str | None = None
     consumer: Consumer | None = None
@@ -124,7 +128,7 @@ class Session:
         for interface in plan.interfaces:
             refuse_second_program(interface)
         self.doubts = _doubts(plan, mode)
-        self._drivers = {one.name: DriverCounters(one.name) for one in plan.touched}
+        self._drivers = {one.name: DriverCounters(one.name, one.ifindex) for one in plan.touched}
         self._before = {name: counters.read() for name, counters in self._drivers.items()}
         self._links: list[int] = []
         self._parts = self._attach()
@@ -227,12 +231,14 @@ class Session:
         return consumer.read()
 
     def _reading(self, drivers: Mapping[str, Mapping[str, int]]) -> Reading:
+        # Before the events: what was counted here has been sent or skipped when those are read.
+        received = _counts(self._received)
         return Reading(
             seconds=(time.monotonic_ns() - self._start_ns) / 1e9,
-            received=_counts(self._received),
+            received=received,
             behind=_counts(self._behind),
             queues=tuple(self._queues[::_STRIDE]),
-            events=self._traces.read(),
+            events=self._events(received),
             drivers={
                 name: {
                     counter: value - self._before[name].get(counter, 0)
@@ -242,6 +248,32 @@ class Session:
             },
             socket=self._consumed(),
         )
+
+    def _events(self, received: Counts) -> Mapping[EventKey, tuple[int, ...]]:
+        events = dict(self._traces.read())
+        if self.plan.copies and _XMIT in self.counted:
+            sent = [
+                sum(of_cpu)
+                for of_cpu in zip(
+                    *(
+                        by_cpu
+                        for (name, what), by_cpu in events.items()
+                        if name == _XMIT and what != "bulks"
+                    ),
+                    strict=True,
+                )
+            ] or [0] * len(received)
+            wanted = (self.plan.copies * counts[_REDIRECT] for counts in received)
+            skipped = tuple(max(0, all_ - one) for all_, one in zip(wanted, sent, strict=True))
+            if any(skipped):
+                events[_XMIT, "dropped, skipped by the broadcast"] = skipped
+        return events
+
+    @property
+    def gone(self) -> bool:
+        """Whether an interface that takes part was removed, or moved to another namespace."""
+        self.is_gone = self.is_gone or not all(name_of(one.ifindex) for one in self.plan.touched)
+        return self.is_gone
 
     def _read_drivers(self) -> dict[str, Mapping[str, int]]:
         found: dict[str, Mapping[str, int]] = {}
@@ -293,10 +325,12 @@ def _doubts(plan: Plan, mode: Mode) -> list[str]:
         # Generic mode sends as the stack does, which needs nothing of the peer.
         if mode == "native" and (why := why_peer_drops(interface)):
             found.append(why)
-        if any(one.mtu > interface.mtu for one in plan.interfaces):
-            found.append(
-                f"{interface.name} has an MTU of {interface.mtu}: larger packets are dropped there"
-            )
+        peer = veth_peer(interface)
+        for narrow in (interface, *([peer] if peer is not None else [])):
+            if any(one.mtu > narrow.mtu for one in plan.interfaces):
+                found.append(
+                    f"{narrow.name} has an MTU of {narrow.mtu}: larger packets are dropped there"
+                )
     return found
 
 
@@ -304,7 +338,7 @@ def _refusal(refused: _Refused, mode: Mode) -> Exception:
     interface = refused.interface
     tried = f"attaching to {interface.name} in {mode} mode"
     if refused.number in _IN_THE_WAY:
-        return KernelError(tried, refused.number, "Another XDP program came first; end it")
+        return UsageError(f"{tried} failed: another XDP program came first. End it")
     if refused.number == errno.EPERM:
         return NotPossibleError(f"{tried} was refused (EPERM): it takes CAP_NET_ADMIN. Run as root")
     if mode == "native" and refused.number == errno.EOPNOTSUPP:

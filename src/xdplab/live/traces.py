@@ -117,7 +117,7 @@ class Traces:
         try:
             self._loaded = LoadedObject(shipped_object("live_trace"), programs, constants)
         except XdplabError as error:
-            why = f"looking at tracepoints takes BTF and CAP_PERFMON ({error})"
+            why = f"looking at tracepoints failed, which takes BTF and CAP_PERFMON: {error}"
             self.missing = dict.fromkeys(events, why)
             return
         for name in events:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,9 @@ from xdplab.live.session import Session
 _LOOK_S = 0.01
 """How often a session that ends after a number of packets is looked at: what comes in until
 then is counted, too."""
+
+_ROUND_S = 0.25
+"""How long it may take to notice that an interface was removed."""
 
 _SIGNALS_THAT_END = 2
 
@@ -119,12 +123,22 @@ def watch(
             due_s += interval_s * (1 + (now.seconds - due_s) // interval_s)
             continue
         if why is None:
-            signals.wait(_pause_s(ending, due_s - now.seconds, now.seconds))
+            _rest(session, signals, _pause_s(ending, due_s - now.seconds, now.seconds))
     total = session.detach()
     last = total.since(before)
     if last.packets or last.seconds > interval_s / 2:
         on_interval(last, total)
     return why, total
+
+
+def _rest(session: Session, signals: Signals, pause_s: float) -> None:
+    """Wait for the next reading, but no longer than until a signal comes or an interface goes."""
+    until = time.monotonic() + pause_s
+    while not signals.asked and not session.gone:
+        left_s = until - time.monotonic()
+        if left_s <= 0:
+            return
+        signals.wait(min(left_s, _ROUND_S))
 
 
 def _why(session: Session, ending: Ending, signals: Signals, now: Reading) -> Why | None:

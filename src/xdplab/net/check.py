@@ -54,6 +54,7 @@ class _Evidence:
     seen: Sequence[Event]
     cookies: Mapping[str, int]
     first_sender: str
+    before: Mapping[str, int]
 
     def count(self, interface: str, counter: str) -> int:
         return self.changed[interface].get(counter, 0)
@@ -84,19 +85,26 @@ def trace(
         )
     ends_in_stack = path.hops[-1].action == "XDP_PASS"
     # Watching takes longer than sending; where there is nothing to find out it is left out.
+    last = path.hops[-1]
+    before = topology.counters(last.interface)
     if not ends_in_stack and _reaches_end(topology, path, send_one, at_end):
+        wrong = _another_verdict(topology, last, before)
+        if wrong:
+            raise _lost(path, f"it arrived at {last.interface}, but {wrong}")
         return Trace(tuple(map(_step, path.hops)), "")
     evidence, reached = _watch(topology, path, send_one, at_end)
     sender = path.enters
     for hop in path.hops:
         if not evidence.arrived(hop.interface):
-            why = _why_not_arrived(topology, evidence, sender, hop.interface)
+            why = _why_not_arrived(topology, evidence, sender, hop.interface, frame_bytes)
             raise _lost(path, f"what left {sender} did not arrive at {hop.interface}: {why}")
         wrong = _why_not_handled(topology, evidence, hop)
         if wrong:
             raise _lost(path, f"it arrived at {hop.interface}, but {wrong}")
         sender = hop.leaves
-    last = path.hops[-1]
+    wrong = _another_verdict(topology, last, evidence.before)
+    if wrong:
+        raise _lost(path, f"it arrived at {last.interface}, but {wrong}")
     if not reached:
         what = _by_events(topology, evidence, last.interface) or "nothing says why"
         raise _lost(path, f"it left {last.interface} and did not come to the end: {what}")
@@ -144,7 +152,8 @@ def _watch(
         name: {key: value - before[name].get(key, 0) for key, value in after.items()}
         for name, after in ((name, topology.counters(name)) for name in names)
     }
-    return _Evidence(changed, seen, cookies, path.enters), reached
+    last = path.hops[-1].interface
+    return _Evidence(changed, seen, cookies, path.enters, before[last]), reached
 
 
 def _lost(path: Path, what: str) -> NotPossibleError:
@@ -153,7 +162,9 @@ def _lost(path: Path, what: str) -> NotPossibleError:
     )
 
 
-def _why_not_arrived(topology: Topology, evidence: _Evidence, sender: str, receiver: str) -> str:
+def _why_not_arrived(
+    topology: Topology, evidence: _Evidence, sender: str, receiver: str, frame_bytes: int
+) -> str:
     for name in (sender, receiver):
         if not topology.look_at(name).is_up:
             return f"{name} is down"
@@ -162,7 +173,7 @@ def _why_not_arrived(topology: Topology, evidence: _Evidence, sender: str, recei
         # Live frames that a test run redirects come from lo, as far as the kernel knows.
         refused += _events_of(topology, evidence, sender, events.REDIRECT_FAILED, from_lo=True)
     if refused:
-        return _why_refused(topology, refused[0].detail, receiver)
+        return _why_refused(topology, refused[0].detail, receiver, frame_bytes)
     told = _by_events(topology, evidence, sender) or _by_events(topology, evidence, receiver)
     if told:
         return told
@@ -171,8 +182,13 @@ def _why_not_arrived(topology: Topology, evidence: _Evidence, sender: str, recei
     return "no counter and no tracepoint says why"
 
 
-def _why_refused(topology: Topology, number: int, receiver: str) -> str:
+def _why_refused(
+    topology: Topology, number: int, receiver: str, frame_bytes: int | None = None
+) -> str:
     """Why frames of XDP do not get to `receiver`, when sending them gave that errno."""
+    mtu = topology.look_at(receiver).mtu
+    if not number and frame_bytes is not None and frame_bytes > mtu + _ETHERNET_BYTES:
+        return f"{receiver} has an MTU of {mtu}, too small for {frame_bytes} bytes"
     takes_frames = "native" in topology.look_at(receiver).programs or topology.has_gro(receiver)
     if number in {errno.ENXIO, errno.EOPNOTSUPP} and not takes_frames:
         return (
@@ -206,6 +222,25 @@ def _why_not_handled(topology: Topology, evidence: _Evidence, hop: Hop) -> str:
         return ""
     found = [action for action, other in _VERDICTS.items() if evidence.count(name, other)]
     return f"its program returned {found[0] if found else 'XDP_PASS'}, not {hop.action}"
+
+
+def _another_verdict(topology: Topology, last: Hop, before: Mapping[str, int]) -> str:
+    """What the last hop's program answered in place of what it should; "" where it did, or where
+    nobody counts it (in generic mode)."""
+    if "native" not in topology.look_at(last.interface).programs:
+        return ""
+    wanted = _VERDICTS.get(last.action)
+    until = time.monotonic() + _PATIENCE_S
+    while True:
+        # A driver adds up when its poll ends, a moment after the program ran.
+        after = topology.counters(last.interface)
+        found = [a for a, name in _VERDICTS.items() if after.get(name, 0) > before.get(name, 0)]
+        if found or wanted is None or time.monotonic() > until:
+            break
+        time.sleep(_LOOK_S)
+    if last.action in found or (wanted is None and not found):
+        return ""
+    return f"its program returned {found[0] if found else 'XDP_PASS'}, not {last.action}"
 
 
 def _events_of(

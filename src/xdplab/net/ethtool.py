@@ -82,14 +82,24 @@ def queue_count(interface: str) -> int | None:
     return int(max(rx, tx) + combined)
 
 
+def name_of(ifindex: int) -> str:
+    """The present name of an interface of the calling thread's namespace; "" where it is gone."""
+    try:
+        return socket.if_indextoname(ifindex)
+    except OSError:
+        return ""
+
+
 class DriverCounters:
     """A driver's own counters (`ethtool -S`), their names asked for once.
 
-    A driver without counters has none; that is no error.
+    A driver without counters has none; that is no error. With the interface's `ifindex` they
+    are still found when it was given another name.
     """
 
-    def __init__(self, interface: str) -> None:
+    def __init__(self, interface: str, ifindex: int | None = None) -> None:
         self._interface = interface
+        self._ifindex = ifindex
         self._names: tuple[str, ...] = ()
         _, count = _driver(interface)
         if count:
@@ -105,6 +115,18 @@ class DriverCounters:
 
     def read(self) -> Mapping[str, int]:
         """Present values (u64) by name. OSError (ENODEV) where the interface is gone."""
+        try:
+            return self._read()
+        except OSError as error:
+            if error.errno != errno.ENODEV or self._ifindex is None:
+                raise
+            name = name_of(self._ifindex)
+            if name in {"", self._interface}:
+                raise
+            self._interface = name
+        return self._read()
+
+    def _read(self) -> Mapping[str, int]:
         count = len(self._names)
         if not count:
             _driver(self._interface)

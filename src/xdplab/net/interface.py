@@ -99,8 +99,9 @@ def refuse_second_program(interface: Interface) -> None:
         called = f' "{name}"' if name else ""
         raise UsageError(
             f"{interface.name} has an XDP program already ({mode}, id {number}{called}), and "
-            "xdplab replaces none. End the process that holds it, or detach it (ip link set dev "
-            f"{interface.name} xdp off), or name another interface"
+            "xdplab replaces none. End the process that holds it; if none does (bpftool link "
+            f"shows none), detach it (ip link set dev {interface.name} xdp off); or name another "
+            "interface"
         )
 
 

@@ -126,7 +126,10 @@ def disable_ipv6() -> None:
             try:
                 (_IPV6 / name / "disable_ipv6").write_text("1")
             except OSError as error:
-                raise KernelError("keeping IPv6 off a namespace", error.errno or 0) from None
+                raise KernelError(
+                    f"keeping IPv6 off a namespace by {_IPV6 / name}", error.errno or 0,
+                    "Is /proc/sys mounted, and may it be written?",
+                ) from None  # fmt: skip
 
 
 def thread_napi(name: str, namespace_fd: int) -> None:

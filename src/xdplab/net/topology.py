@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Literal
 
-from xdplab.errors import KernelError
+from xdplab.errors import KernelError, UsageError
 from xdplab.kernel import bpf
 from xdplab.kernel.namespace import NetworkNamespace, entered
 from xdplab.net import ethtool
@@ -87,16 +87,25 @@ class Topology:
                 ifindex = find_interface(name).ifindex
             self.ports[name] = Port(name, label, ifindex, mac_of(name), peer)
 
+    def port(self, name: str) -> Port:
+        """The interface of that name. UsageError where the topology has none."""
+        try:
+            return self.ports[name]
+        except KeyError:
+            raise UsageError(
+                f"the topology has no interface {name!r}; it has {', '.join(self.ports)}"
+            ) from None
+
     @contextlib.contextmanager
     def inside(self, name: str) -> Iterator[Port]:
         """The calling thread in that interface's namespace, and back."""
-        port = self.ports[name]
+        port = self.port(name)
         with entered(self._namespaces[port.namespace].fd):
             yield port
 
     def namespace_fd(self, name: str) -> int:
         """The descriptor of that interface's namespace; it stays the topology's."""
-        return self._namespaces[self.ports[name].namespace].fd
+        return self._namespaces[self.port(name).namespace].fd
 
     def attach(self, name: str, prog_fd: int, mode: Mode = "native") -> None:
         """Put a program on an interface by a bpf_link; one that is there already is replaced.

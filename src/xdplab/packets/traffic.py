@@ -88,6 +88,8 @@ class Flows:
         bits = 128 if self.ipv6 else 32
         for what, span in (("source", self.source), ("destination", self.destination)):
             _check(f"{what} addresses", span, bits)
+            if span.count >= 2**32:
+                raise FrameError(f"the range of {what} addresses has more than 2^32 - 1 of them")
             if span.first % 2**32 + span.count > 2**32:
                 raise FrameError(f"the range of {what} addresses goes beyond its last 32 bits")
         _check("source ports", self.source_port, 16)
