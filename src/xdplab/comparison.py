@@ -1,15 +1,14 @@
 """Two runs, or two sets of them, row by row: what moved, by how much, and whether it is more
 than noise. Pure: documents in, a Comparison out; views/comparison.py turns it into text.
 
-The method. A side is one run or several (a tag). Between two single runs a row's difference is
-that of its two medians over loads; half widths add as roots of squares do. Loads of one run do
-not show what differs from run to run, so a difference must also exceed what either run could
-tell apart (its A/A twin), and in nanoseconds what the two clocks alone would make of the figure.
-With three runs or more a side the run is the unit: Welch's interval of the means over runs
-(B. L. Welch, Biometrika 34, 1947). With two the extremes of the runs' intervals are taken.
+The method. A side is one run or several (a tag). A run's interval comes from its loads, which do
+not show what differs from run to run: one run a side gets an allowance for it (ALLOWANCE), and of
+several the spread is measured, and the run is the unit (stats/differences.py). A difference must
+also exceed what the runs could tell apart (their A/A twins), and one in nanoseconds must be there
+in cycles as well where the clock is known: a slower clock makes everything dearer.
 
-Many rows are judged at once. The interval shown is that of the row alone; the verdict takes one
-widened so that all rows together have one false alarm in twenty (Bonferroni).
+Many rows are judged at once. The interval shown is that of the row alone; the verdict goes by a
+chance that all rows share, so that all together have one false alarm in twenty (Holm).
 Counts are exact: what differs, differs.
 """
 
@@ -17,12 +16,13 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdplab.environments import Unlike, clock_ghz, unlike
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
-from xdplab.stats import estimates
+from xdplab.stats import differences, estimates
 from xdplab.suites.base import TWIN
 
 EQUAL = "equal"
@@ -31,8 +31,9 @@ EQUAL = "equal"
 NOT_JUDGED = "not judged"
 """The verdict where the sides' environments are unlike and nobody asked for one all the same."""
 
-ENOUGH_RUNS = 3
-"""Runs a side from which on they, not their loads, say how far figures vary."""
+ALLOWANCE = 0.01
+"""Standard deviation from run to run as a share of a figure, for sides of one run. Ten runs of one
+thing in a row stayed below it (benchmarks/compare_alarms.py, docs/compare.md)."""
 
 _EXACT_LEVEL = 1.0
 _LINES = "line_insns"
@@ -57,8 +58,10 @@ class Difference:
     """One row on both sides, in the metric's unit (or cycles).
 
     `result` tells which row it is. `change` is after - before, `percent` the same of before,
-    None where before is not above nothing. `resolution` is what a change must exceed. `is_worse`
-    says whether the change goes to the worse side: up for costs and counts, down for rates.
+    None where before is not above nothing. `resolution` is what a change must exceed. `chance` is
+    that of such a change if there is none, adjusted for all rows that were judged with it.
+    `is_worse` says whether the change goes to the worse side: up for costs and counts, down for
+    rates. `note` says what else decided the verdict.
     """
 
     result: Result
@@ -69,6 +72,8 @@ class Difference:
     resolution: float
     verdict: str
     is_worse: bool
+    chance: float = 1.0
+    note: str = ""
 
     @property
     def is_exact(self) -> bool:
@@ -80,7 +85,8 @@ class Comparison:
     """Two sides row by row. `only` has, for each side, the rows that the other lacks.
 
     `unlike` is why rows are NOT_JUDGED, unless that was waived. `notes` say what a reader must
-    know of the runs themselves.
+    know of the runs themselves. `compared` counts the rows that both have: `rows` leave out
+    source lines that did not change.
     """
 
     before: Side
@@ -90,10 +96,19 @@ class Comparison:
     only: tuple[Sequence[Result], Sequence[Result]]
     unlike: Sequence[Unlike]
     notes: Sequence[str]
+    compared: int
 
     @property
     def is_judged(self) -> bool:
+        """Whether no verdict was refused; counts have theirs in any case."""
         return all(row.verdict != NOT_JUDGED for row in self.rows)
+
+    def judged_in(self, unit: str) -> bool:
+        """Whether any row has a verdict and is in `unit`: "%", or that of a metric."""
+        return any(
+            row.verdict != TOO_FEW_LOADS and _change_in(self, row, unit) is not None
+            for row in self.rows
+        )
 
 
 def compare(before: Side, after: Side, *, across: bool = False, cycles: bool = False) -> Comparison:
@@ -103,22 +118,27 @@ def compare(before: Side, after: Side, *, across: bool = False, cycles: bool = F
     figures are in cycles of the core's clock, and rows whose clock is not known are left out.
     """
     here, there = _by_key(before), _by_key(after)
-    differences = unlike([before.documents, after.documents])
-    judge = across or not differences
+    differing = unlike([before.documents, after.documents])
+    judge = across or not any(one.decides for one in differing)
     common = [key for key in here if key in there]
     # Lines of a listing are looked at where they differ; all others would bury those.
     rows = [row for key in common if (row := _row(here[key], there[key], (before, after), cycles))]
-    judged = [_judged(row, len(rows)) if judge else row for row in rows]
-    shown = [row for row in judged if row.result.metric != _LINES or row.verdict != EQUAL]
+    shown = [
+        row for row in _judged(rows, judge) if row.result.metric != _LINES or row.verdict != EQUAL
+    ]
     only = (
         [results[0] for key, results in here.items() if key not in there],
         [results[0] for key, results in there.items() if key not in here],
     )
     unit = "cycles" if cycles else ""
-    return Comparison(before, after, unit, shown, only, differences, _notes((before, after)))
+    return Comparison(
+        before, after, unit, shown, only, differing, _notes((before, after)), len(rows)
+    )
 
 
-def in_columns(sides: Sequence[Side]) -> list[tuple[Result, list[Estimate | None]]]:
+def in_columns(
+    sides: Sequence[Side], cycles: bool = False
+) -> list[tuple[Result, list[Estimate | None]]]:
     """Every row that any side has, with each side's figure: a column a machine.
 
     Of a side of several runs it is the median of their points between their extreme ends.
@@ -126,10 +146,16 @@ def in_columns(sides: Sequence[Side]) -> list[tuple[Result, list[Estimate | None
     found = [_by_key(side) for side in sides]
     keys = {key: results[0] for side in found for key, results in side.items()}
     return [
-        (result, [_envelope(side[key]) if key in side else None for side in found])
+        (result, [_column(side.get(key), cycles) for side in found])
         for key, result in keys.items()
         if result.metric != _LINES
     ]
+
+
+def _column(results: Sequence[Result] | None, cycles: bool) -> Estimate | None:
+    cycles = cycles and bool(results) and results is not None and results[0].metric.endswith("_ns")
+    figures = _figures(results or (), cycles)
+    return _envelope(figures) if figures else None
 
 
 def worse_than(comparison: Comparison, limit: float, unit: str) -> list[Difference]:
@@ -137,14 +163,19 @@ def worse_than(comparison: Comparison, limit: float, unit: str) -> list[Differen
     the interval beyond it. `unit` is "%" or that of a metric; rows of other units never count."""
     found = []
     for row in comparison.rows:
-        change = row.percent if unit == "%" else row.change
+        change = _change_in(comparison, row, unit)
         if row.verdict != RESOLVED or not row.is_worse or change is None:
-            continue
-        if unit not in {"%", comparison.unit or row.result.metric.rpartition("_")[2]}:
             continue
         if min(abs(change.low), abs(change.high)) > limit:
             found.append(row)
     return found
+
+
+def _change_in(comparison: Comparison, row: Difference, unit: str) -> Estimate | None:
+    if unit == "%":
+        return row.percent
+    cycles = comparison.unit if row.result.metric.endswith("_ns") else ""
+    return row.change if unit == (cycles or row.result.metric.rpartition("_")[2]) else None
 
 
 def _by_key(side: Side) -> dict[Key, list[Result]]:
@@ -155,20 +186,30 @@ def _by_key(side: Side) -> dict[Key, list[Result]]:
     found: dict[Key, list[Result]] = {}
     for document in side.documents:
         of_document: dict[Key, Result] = {}
-        for result in document.results:
-            if result.estimate is not None and result.variant != TWIN:
-                of_document.setdefault(_key(result), result)
+        measured = [
+            result
+            for result in document.results
+            if result.estimate is not None and result.variant != TWIN
+        ]
+        # A count's object is named by its file, which before and after a change need not share;
+        # only where a run counted several does the name tell rows apart.
+        nameless = Counter(_key(result, named=False) for result in measured)
+        for result in measured:
+            key = _key(result, named=False)
+            of_document.setdefault(key if nameless[key] == 1 else _key(result, named=True), result)
         for key, result in of_document.items():
             found.setdefault(key, []).append(result)
     return found
 
 
-def _key(result: Result) -> Key:
-    # A count's object is named by its file, which before and after a change need not share.
-    parameters = {k: v for k, v in result.parameters.items() if (result.suite, k) != _OBJECT}
+def _key(result: Result, named: bool) -> Key:
+    parameters = {
+        k: v for k, v in result.parameters.items() if named or (result.suite, k) != _OBJECT
+    }
     return (
         result.suite, result.engine, result.method, result.variant, result.baseline, result.metric,
-        tuple(sorted(parameters.items())),
+        # By name alone: values of one name may be a number here and a word there.
+        tuple(sorted(parameters.items(), key=lambda item: item[0])),
     )  # fmt: skip
 
 
@@ -179,18 +220,20 @@ def _row(
     before: Sequence[Result], after: Sequence[Result], sides: tuple[Side, Side], cycles: bool
 ) -> Difference | None:
     result = after[0]
+    cycles = cycles and result.metric.endswith("_ns")
     olds, news = _figures(before, cycles), _figures(after, cycles)
     if not olds or not news:
         return None
-    old, new = _middle(olds), _middle(news)
-    if min(len(olds), len(news)) >= ENOUGH_RUNS:
-        change = _welch(olds, news, estimates.LEVEL)
-    else:
-        change = estimates.total(new, _negative(old))
-    if old.level == _EXACT_LEVEL:
+    if olds[0].level == _EXACT_LEVEL:
+        old, new, chance, note = _envelope(olds), _envelope(news), 0.0, ""
         # Their ends are extremes over packets, no error: the change has none either.
         moved = new.point - old.point
         change = Estimate(moved, moved, moved, _EXACT_LEVEL, new.n)
+    else:
+        first, second = _figure(olds, olds, news), _figure(news, olds, news)
+        old, new = first.estimate(), second.estimate()
+        change, chance = differences.difference(first, second)
+        note = "" if cycles else _excuse(before, after, change.point)
     percent = None
     if old.point > 0:
         point, low, high = (
@@ -207,77 +250,78 @@ def _row(
         resolution=_resolution(before, after, old, sides, cycles),
         verdict=NOT_JUDGED,
         is_worse=change.point < 0 if is_better_up else change.point > 0,
+        chance=chance,
+        note=note,
     )
 
 
-def _judged(row: Difference, rows: int) -> Difference:
-    if row.is_exact:
-        same = (row.before.point, row.before.low, row.before.high) == (
-            row.after.point, row.after.low, row.after.high,
-        )  # fmt: skip
-        return replace(row, verdict=EQUAL if same else RESOLVED)
-    if math.isinf(row.change.low):
-        return replace(row, verdict=TOO_FEW_LOADS)
-    normal = statistics.NormalDist()
-    wanted, shown = (1 - (1 - estimates.LEVEL) / (2 * count) for count in (rows, 1))
-    wider = normal.inv_cdf(wanted) / normal.inv_cdf(shown)
-    low = row.change.point - wider * (row.change.point - row.change.low)
-    high = row.change.point + wider * (row.change.high - row.change.point)
-    is_real = (low > 0 or high < 0) and abs(row.change.point) > row.resolution
-    return replace(row, verdict=RESOLVED if is_real else WITHIN_NOISE)
+def _judged(rows: Sequence[Difference], judge: bool) -> list[Difference]:
+    """The rows with their verdicts; of unlike environments only counts have some."""
+    by_chance = [row for row in rows if not row.is_exact and math.isfinite(row.change.low)]
+    adjusted = iter(differences.holm([row.chance for row in by_chance]))
+    found = []
+    for row in rows:
+        if row.is_exact:
+            same = (row.before.point, row.before.low, row.before.high) == (
+                row.after.point, row.after.low, row.after.high,
+            )  # fmt: skip
+            found.append(replace(row, verdict=EQUAL if same else RESOLVED))
+            continue
+        if not math.isfinite(row.change.low):
+            found.append(replace(row, verdict=TOO_FEW_LOADS))
+            continue
+        chance = next(adjusted)
+        is_real = (
+            chance < 1 - estimates.LEVEL and abs(row.change.point) > row.resolution and not row.note
+        )
+        verdict = RESOLVED if is_real else WITHIN_NOISE
+        found.append(replace(row, chance=chance, verdict=verdict if judge else NOT_JUDGED))
+    return found
 
 
 def _figures(results: Sequence[Result], cycles: bool) -> list[Estimate]:
-    figures = (result.cycles if cycles else result.estimate for result in results)
-    return [figure for figure in figures if figure is not None]
+    """The figures of a side's runs; in cycles none unless all runs know their clock."""
+    figures = [result.cycles if cycles else result.estimate for result in results]
+    known = [figure for figure in figures if figure is not None]
+    return known if len(known) == len(figures) else []
 
 
-def _middle(figures: Sequence[Estimate]) -> Estimate:
-    """One run's figure, or that of several: their median between their extreme ends, and their
-    mean between its ends by Student where there are enough."""
-    if len(figures) == 1:
-        return figures[0]
-    if len(figures) < ENOUGH_RUNS or figures[0].level == _EXACT_LEVEL:
-        return Estimate(
-            statistics.median(figure.point for figure in figures),
-            min(figure.low for figure in figures),
-            max(figure.high for figure in figures),
-            figures[0].level,
-            sum(figure.n for figure in figures),
+def _figure(
+    own: Sequence[Estimate], olds: Sequence[Estimate], news: Sequence[Estimate]
+) -> differences.SideFigure:
+    """A side as one figure. One run has the spread of the other side's runs, or the allowance."""
+    several = [figures for figures in (olds, news) if len(figures) > 1]
+    shown = None
+    if several:
+        shown = differences.Spread(
+            statistics.fmean(
+                differences.variance([one.point for one in figures]) for figures in several
+            ),
+            sum(len(figures) - 1 for figures in several),
         )
-    points = [figure.point for figure in figures]
-    mean = statistics.fmean(points)
-    half = _student(len(points) - 1, estimates.LEVEL) * statistics.stdev(points)
-    half /= math.sqrt(len(points))
-    return Estimate(mean, mean - half, mean + half, estimates.LEVEL, len(points))
+    return differences.side_figure(own, ALLOWANCE * max(abs(one.point) for one in own), shown)
 
 
-def _envelope(results: Sequence[Result]) -> Estimate:
-    return _middle(_figures(results, cycles=False))
+def _excuse(before: Sequence[Result], after: Sequence[Result], change_ns: float) -> str:
+    """Why a change in ns is none: the clock, where cycles do not differ in its direction."""
+    olds, news = _figures(before, True), _figures(after, True)
+    if not olds or not news or not change_ns:
+        return ""
+    change, _ = differences.difference(_figure(olds, olds, news), _figure(news, olds, news))
+    if math.isinf(change.low) or (change.low > 0 if change_ns > 0 else change.high < 0):
+        return ""
+    return "not in cycles"
 
 
-def _welch(olds: Sequence[Estimate], news: Sequence[Estimate], level: float) -> Estimate:
-    sides = [[figure.point for figure in figures] for figures in (olds, news)]
-    change = statistics.fmean(sides[1]) - statistics.fmean(sides[0])
-    parts = [statistics.variance(points) / len(points) for points in sides]
-    error = math.sqrt(sum(parts))
-    half = 0.0
-    if error > 0:
-        freedom = sum(parts) ** 2 / sum(
-            part**2 / (len(points) - 1) for part, points in zip(parts, sides, strict=True)
-        )
-        half = _student(freedom, level) * error
-    return Estimate(change, change - half, change + half, level, min(map(len, sides)))
-
-
-def _student(freedom: float, level: float) -> float:
-    from scipy import stats as scipy_stats
-
-    return float(scipy_stats.t.ppf((1 + level) / 2, freedom))
-
-
-def _negative(figure: Estimate) -> Estimate:
-    return Estimate(-figure.point, -figure.high, -figure.low, figure.level, figure.n)
+def _envelope(figures: Sequence[Estimate]) -> Estimate:
+    """The runs' median between their extreme ends: nothing is judged by it but counts."""
+    return Estimate(
+        statistics.median(figure.point for figure in figures),
+        min(figure.low for figure in figures),
+        max(figure.high for figure in figures),
+        figures[0].level,
+        sum(figure.n for figure in figures),
+    )
 
 
 def _resolution(
@@ -288,22 +332,25 @@ def _resolution(
     cycles: bool,
 ) -> float:
     """What a change must exceed beside its own interval, in the unit compared."""
-    if min(len(before), len(after)) >= ENOUGH_RUNS:
-        return 0.0
     ghz = [clock_ghz(side.documents) for side in sides]
-    if cycles:
-        scale = max((clock for clock in ghz if clock is not None), default=1.0)
-        return scale * _twins(before, after)
-    clocks = 0.0
     known = [clock for clock in ghz if clock is not None]
-    if len(known) == len(ghz) and before[0].metric.endswith("_ns"):
-        clocks = abs(old.point) * abs(known[0] / known[1] - 1)
+    if cycles:
+        return max(known, default=1.0) * _twins(before, after)
+    clocks = 0.0
+    has_cycles = _figures(before, True) and _figures(after, True)
+    if len(known) == len(ghz) and before[0].metric.endswith("_ns") and not has_cycles:
+        clocks = abs(old.point) * abs(max(known) / min(known) - 1)
     return math.hypot(_twins(before, after), clocks)
 
 
 def _twins(before: Sequence[Result], after: Sequence[Result]) -> float:
+    """Both sides' resolutions, as roots of squares add; the mean of runs errs less than one."""
     return math.hypot(
-        *(max((result.resolution or 0.0) for result in results) for results in (before, after))
+        *(
+            statistics.median(result.resolution or 0.0 for result in results)
+            / math.sqrt(len(results))
+            for results in (before, after)
+        )
     )
 
 
@@ -323,5 +370,5 @@ def _clocks(sides: tuple[Side, Side]) -> Iterator[str]:
     if before is not None and after is not None and abs(after / before - 1) > 0.02:
         yield (
             f"The clock was {before:.2f} GHz, then {after:.2f} GHz: figures in ns move with it, "
-            "and must move by more to count. --unit cycles compares without it."
+            "and what is not there in cycles does not count. --unit cycles compares without it."
         )

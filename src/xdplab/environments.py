@@ -11,6 +11,8 @@ from xdplab.records import Document
 
 _FACTS = (
     ("CPU", ("cpu", "model")),
+    ("CPU stepping", ("cpu", "stepping")),
+    ("microcode", ("cpu", "microcode")),
     ("kernel", ("kernel", "release")),
     ("kernel build", ("kernel", "version")),
     ("architecture", ("kernel", "machine")),
@@ -23,13 +25,24 @@ _FACTS = (
     ("programs built by", ("compiler",)),
 )
 
+_TOLD = (
+    ("libbpf", ("libbpf",)),
+    ("clock source", ("clocksource",)),
+    ("CPU used", ("cpu", "pinned")),
+    ("Python", ("python",)),
+)
+"""What is worth telling, and moves no figure by itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unlike:
-    """Something of the environments that is not the same: its name, and each side's values."""
+    """Something of the environments that is not the same: its name, and each side's values.
+
+    `decides` says that figures depend on it, so that verdicts do."""
 
     name: str
     values: tuple[tuple[str, ...], ...]
+    decides: bool = True
 
 
 def unlike(sides: Sequence[Sequence[Document]]) -> list[Unlike]:
@@ -41,7 +54,7 @@ def unlike(sides: Sequence[Sequence[Document]]) -> list[Unlike]:
             tuple(sorted({facts.get(name, "unknown") for facts in side})) for side in tables
         )
         if len({value for side in values for value in side}) > 1:
-            found.append(Unlike(name, values))
+            found.append(Unlike(name, values, name not in dict(_TOLD)))
     return found
 
 
@@ -56,7 +69,7 @@ def _facts(document: Document) -> dict[str, str]:
     """What of a run's environment decides its figures. Counts have no environment."""
     facts: dict[str, str] = {}
     if document.environment:
-        for name, path in _FACTS:
+        for name, path in (*_FACTS, *_TOLD):
             value = _at(document.environment, *path)
             if isinstance(value, Mapping):
                 # Named apart, so that one mitigation among twenty is seen.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -20,6 +22,7 @@ from xdplab.comparison import (
     in_columns,
     worse_than,
 )
+from xdplab.errors import NotPossibleError, UsageError
 from xdplab.records import RESOLVED, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.store.store import Store
 from xdplab.suites.base import TWIN
@@ -73,14 +76,17 @@ def test_many_rows_need_more_to_be_resolved_than_one() -> None:
     def rows(ns: float, count: int) -> list[Result]:
         return [result(ns=ns, size_bytes=size) for size in range(count)]
 
-    # Half widths of 0.1 each make one of 0.14 for the difference.
-    assert {row.verdict for row in between(rows(3.0, 1), rows(3.16, 1)).rows} == {RESOLVED}
-    assert {row.verdict for row in between(rows(3.0, 50), rows(3.16, 50)).rows} == {WITHIN_NOISE}
+    # Half widths of 0.1 each make one of 0.14 for the difference, by Student's t 0.17.
+    assert {row.verdict for row in between(rows(3.0, 1), rows(3.2, 1)).rows} == {RESOLVED}
+    assert {row.verdict for row in between(rows(3.0, 50), rows(3.2, 50)).rows} == {WITHIN_NOISE}
 
 
-def test_other_clocks_excuse_what_they_explain() -> None:
+@pytest.mark.parametrize("has_cycles", [True, False])
+def test_other_clocks_excuse_what_they_explain(has_cycles: bool) -> None:
     def at(ghz: float, ns: float) -> Document:
-        made = run(result(ns=ns))
+        row = result(ns=ns)
+        cycles = Estimate(ghz * ns, ghz * (ns - 0.1), ghz * (ns + 0.1), 0.95, 9)
+        made = run(replace(row, cycles=cycles if has_cycles else None))
         return replace(made, environment={**made.environment, "clock": {"measured_ghz": ghz}})
 
     def verdict(ghz: float) -> str:
@@ -91,6 +97,7 @@ def test_other_clocks_excuse_what_they_explain() -> None:
     assert verdict(3.2) == WITHIN_NOISE
     found = compare(side(at(4.0, 3.0)), side(at(3.2, 3.6)))
     assert any("clock" in note for note in found.notes)
+    assert has_cycles == bool(found.rows[0].note)
 
 
 def test_runs_are_the_unit_where_there_are_enough() -> None:
@@ -195,3 +202,63 @@ def test_the_gate_fails_for_what_is_worse_and_for_nothing_else() -> None:
     assert called("before", "after", "--fail-above", "60%")[0] == 0
     assert called("after", "before", "--fail-above", "2%")[0] == 0
     assert called("after", "after", "--fail-above", "0ns")[0] == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_a_gate_that_nothing_could_close_is_an_error() -> None:
+    with pytest.raises(UsageError, match="judged in insns"):
+        called("before", "after", "--fail-above", "1insns")
+    with pytest.raises(click.BadParameter, match="no limit"):
+        called("before", "after", "--fail-above", "much")
+
+
+def test_a_gate_does_not_judge_unlike_machines(tmp_path: Path) -> None:
+    names = []
+    for model, ns in (("one", 3.0), ("other", 9.0)):
+        path = tmp_path / f"{model}.json"
+        made = replace(run(result(ns=ns)), environment={"cpu": {"model": model}})
+        path.write_text(json.dumps(made.to_json()))
+        names.append(str(path))
+    with pytest.raises(NotPossibleError, match="CPU"):
+        called(*names, "--fail-above", "2%")
+    status, text = called(*names)
+    assert status == 0
+    assert text.startswith("the environments differ")
+    assert "not judged" in text
+    assert called(*names, "--fail-above", "2%", "--across")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "no JSON"),
+        ('{"schema": 1, "run": {"id"', "no JSON"),
+        ('{"schema": 2}', "schema 2"),
+        ('{"benchmarks": []}', "has no 'schema'"),
+        ("[]", "no run"),
+    ],
+)
+def test_files_that_are_no_documents_are_named(tmp_path: Path, text: str, words: str) -> None:
+    path = tmp_path / "foreign.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=words) as error:
+        called(str(path), str(path))
+    assert "foreign.json" in str(error.value)
+
+
+@pytest.mark.usefixtures("store")
+def test_runs_without_a_row_in_common_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps(run(replace(result(), suite="another")).to_json()))
+    with pytest.raises(UsageError, match="no figure in common"):
+        called("before", str(path), "--fail-above", "2%")
+
+
+@pytest.mark.usefixtures("store")
+def test_columns_stand_side_by_side_in_either_unit() -> None:
+    for unit, figure in (("own", "3.0"), ("cycles", "12.0")):
+        status, text = called("before", "after", "--columns", "--unit", unit)
+        assert status == 0
+        assert figure in text
+    with pytest.raises(UsageError, match="columns have no verdict"):
+        called("before", "after", "last", "--fail-above", "1%")

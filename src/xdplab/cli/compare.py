@@ -25,6 +25,7 @@ from xdplab.views.comparison import (
     comparison_csv,
     comparison_json,
     comparison_tables,
+    unlike_tables,
 )
 from xdplab.views.format import result_name
 from xdplab.views.json_document import write_json, write_text
@@ -118,10 +119,11 @@ def command(
             f"compare takes two runs or more; {run[0]!r} is one. Name a second one, such as last"
         )
     comparison = compare(*sides, across=across, cycles=unit == "cycles")
-    if not comparison.rows and not any(comparison.only):
+    if not comparison.compared:
         raise UsageError(
-            f"{sides[0].name} and {sides[1].name} have no figure "
-            + ("in cycles: the clock was not known" if unit == "cycles" else "at all")
+            f"{sides[0].name} and {sides[1].name} have no figure in common"
+            + (" in cycles: was the clock known in both?" if unit == "cycles" else "")
+            + ". Compare runs of the same suites, engines and parameters"
         )
     _write(comparison, text_format, rate_mpps)
     return 0 if limit is None else _gate(comparison, *limit)
@@ -132,6 +134,8 @@ def _sides(words: tuple[str, ...], store: Path | None) -> list[Side]:
     sides = []
     for number, (word, name) in enumerate(zip(words, names, strict=True)):
         documents: list[Document] = documents_meant(word, store)
+        if not documents:
+            raise UsageError(f"{word} has no run in it. Give a file with one, or see xdplab list")
         told = name if names.count(name) == 1 else f"{name} ({number + 1})"
         sides.append(Side(told if name != "-" else "stdin", documents))
     return sides
@@ -140,13 +144,15 @@ def _sides(words: tuple[str, ...], store: Path | None) -> list[Side]:
 def _columns(
     sides: list[Side], text_format: str, limit: tuple[float, str] | None, unit: str
 ) -> None:
-    if text_format not in FORMATS or limit is not None or unit != "own":
+    if text_format not in FORMATS or limit is not None:
         raise UsageError(
-            f"{len(sides)} columns have no verdict: --fail-above, --unit cycles and the formats "
-            "commit, csv and json are for two runs. xdplab export has several runs as CSV or JSON"
+            f"{len(sides)} columns have no verdict: --fail-above and the formats commit, csv and "
+            "json are for two runs. xdplab export has several runs as CSV or JSON"
         )
-    differences = unlike([side.documents for side in sides])
-    Report(text_format).show_bare([columns_table(sides, in_columns(sides), differences)])
+    cycles = "cycles" if unit == "cycles" else ""
+    tables = unlike_tables(sides, unlike([side.documents for side in sides]), are_judged=True)
+    rows = in_columns(sides, cycles=bool(cycles))
+    Report(text_format).show_bare([*tables, columns_table(sides, rows, cycles)])
 
 
 def _write(comparison: Comparison, text_format: str, rate_mpps: float) -> None:
@@ -162,10 +168,17 @@ def _write(comparison: Comparison, text_format: str, rate_mpps: float) -> None:
 
 def _gate(comparison: Comparison, limit: float, unit: str) -> int:
     if not comparison.is_judged:
+        names = ", ".join(one.name for one in comparison.unlike if one.decides)
         raise NotPossibleError(
             f"--fail-above cannot judge {comparison.after.name} against {comparison.before.name}: "
-            f"their environments differ ({', '.join(one.name for one in comparison.unlike)}). "
+            f"their environments differ ({names}). "
             "Measure both on one machine, or give --across"
+        )
+    # A gate that nothing can close would pass for ever.
+    if not comparison.judged_in(unit):
+        raise UsageError(
+            f"--fail-above {limit:g}{unit}: no row that both runs have is judged in {unit}. Give % "
+            "or the unit of a row"
         )
     found = worse_than(comparison, limit, unit)
     for row in found:

@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from xdplab.comparison import EQUAL, NOT_JUDGED, Comparison, Difference, Side
+from xdplab.comparison import ALLOWANCE, EQUAL, NOT_JUDGED, Comparison, Difference, Side
 from xdplab.environments import Unlike
-from xdplab.records import RESOLVED, WITHIN_NOISE, Estimate, Json, Result
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate, Json, Result
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 from xdplab.views.environment import machine_lines
 from xdplab.views.exports import csv_text
@@ -23,9 +23,23 @@ BUDGET_NS = 6.72
 
 _MOST_NAMED = 5
 
+_MARKS = {
+    WITHIN_NOISE: "within noise",
+    NOT_JUDGED: "not judged",
+    EQUAL: "equal",
+    TOO_FEW_LOADS: "too few loads",
+}
+"""What stands for a change that is none, or is not known to be one, in a patch's message."""
+
+_REFUSED = (
+    "No verdicts: figures depend on what differs here, so that a difference need not come from "
+    "what was changed. --across judges all the same."
+)
+
 
 def comparison_tables(comparison: Comparison, rate_mpps: float) -> list[Table]:
-    """One table a suite on an engine; what must be known of both sides stands below the last.
+    """What the environments differ in, then one table a suite on an engine and method, with what
+    must be known of both sides below the last.
 
     `rate_mpps` is the packet rate that the column on a CPU's share is for.
     """
@@ -50,14 +64,37 @@ def comparison_tables(comparison: Comparison, rate_mpps: float) -> list[Table]:
         )
     notes = _notes(comparison)
     if not tables:
-        return [Table(f"{after} against {before}: nothing that both measured", [], [], notes)]
+        title = f"{after} against {before}: nothing that differs in what both measured"
+        tables = [Table(title, [Column("")], [])]
     last = tables[-1]
     tables[-1] = Table(last.title, last.columns, last.rows, notes)
-    return tables
+    sides = (comparison.before, comparison.after)
+    return [*unlike_tables(sides, comparison.unlike, comparison.is_judged), *tables]
 
 
-def columns_table(sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estimate | None]]],
-                  unlike: Sequence[Unlike]) -> Table:  # fmt: skip
+def unlike_tables(sides: Sequence[Side], unlike: Sequence[Unlike], are_judged: bool) -> list[Table]:
+    """What environments differ in, a row each; none where they are alike."""
+    if not unlike:
+        return []
+    notes = [] if are_judged else [_REFUSED]
+    if any(not one.decides for one in unlike):
+        notes.append("*: moves no figure by itself, and decides nothing.")
+    return [
+        Table(
+            "the environments differ",
+            [Column(""), *(Column(side.name) for side in sides)],
+            [
+                Row([one.name + " *" * (not one.decides), *(" | ".join(v) for v in one.values)])
+                for one in unlike
+            ],
+            notes,
+        )
+    ]
+
+
+def columns_table(
+    sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estimate | None]]], unit: str
+) -> Table:
     """A row a figure, a column a side; each side's machine stands below."""
     notes = [
         f"{side.name}: {line}"
@@ -65,8 +102,6 @@ def columns_table(sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estim
         if side.documents[0].environment
         for line in machine_lines(side.documents[0].environment)
     ]
-    if unlike:
-        notes.append(_unlike_note(unlike))
     return Table(
         "figures side by side",
         [Column("what"), Column("unit"), *(Column(side.name) for side in sides)],
@@ -74,7 +109,7 @@ def columns_table(sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estim
             Row(
                 [
                     result_name(result),
-                    unit_of(result.metric),
+                    unit or unit_of(result.metric),
                     *(None if e is None else Figure(e, _digits(e.point)) for e in figures),
                 ]
             )
@@ -87,6 +122,10 @@ def columns_table(sides: Sequence[Side], rows: Sequence[tuple[Result, list[Estim
 def commit_text(comparison: Comparison) -> str:
     """Plain text of 72 columns at most, for a patch's message; ends with a line feed."""
     lines: list[str] = []
+    for one in comparison.unlike:
+        lines += _wrapped(f"{one.name}: {' -> '.join('/'.join(v) for v in one.values)}")
+    if not comparison.is_judged:
+        lines += ["", *_wrapped(_REFUSED)]
     group = None
     for row in comparison.rows:
         if group != (group := (row.result.suite, row.result.engine, _unit(comparison, row))):
@@ -107,7 +146,12 @@ def comparison_json(comparison: Comparison) -> Json:
         "after": _side_json(comparison.after),
         "judged": comparison.is_judged,
         "unlike": [
-            {"name": one.name, "before": list(one.values[0]), "after": list(one.values[1])}
+            {
+                "name": one.name,
+                "before": list(one.values[0]),
+                "after": list(one.values[1]),
+                "decides": one.decides,
+            }
             for one in comparison.unlike
         ],
         "rows": [_row_json(comparison, row) for row in comparison.rows],
@@ -124,13 +168,14 @@ def comparison_csv(comparison: Comparison) -> str:
     headings = ["what", "unit"]
     headings += [f"{name}{end}" for name in ends for end in ("", "_low", "_high")]
     return csv_text(
-        [*headings, "resolution", "verdict"],
+        [*headings, "resolution", "chance", "verdict"],
         [
             [
                 row["what"],
                 row["unit"],
                 *((row[name] or {}).get(end) for name in ends for end in ("point", "low", "high")),
                 row["resolution"],
+                row["chance"],
                 row["verdict"],
             ]
             for row in rows
@@ -140,19 +185,16 @@ def comparison_csv(comparison: Comparison) -> str:
 
 def _row(comparison: Comparison, row: Difference, rate_mpps: float, timed: bool) -> Row:
     digits = _digits(max(abs(row.before.point), abs(row.after.point)))
-    is_sure = row.verdict not in {WITHIN_NOISE, NOT_JUDGED}
     cells: list[Cell] = [
         _what(row.result),
         Figure(row.before, digits, bare=row.is_exact),
         Figure(row.after, digits, bare=row.is_exact),
         Figure(row.change, digits, signed=True, bare=row.is_exact),
         None if row.percent is None else Figure(row.percent, 1, signed=True, bare=True),
-        f"{row.verdict}, {'worse' if row.is_worse else 'better'}"
-        if row.verdict == RESOLVED and row.change.point
-        else row.verdict,
+        _verdict(row),
     ]
     if timed:
-        means = _means_time(comparison, row) and is_sure
+        means = _means_time(comparison, row) and row.verdict == RESOLVED
         # d ns a packet at r million a second are d * r / 1000 of a CPU's time.
         cells += [
             f"{row.change.point * rate_mpps / 10:+.1f}" if means else None,
@@ -161,12 +203,22 @@ def _row(comparison: Comparison, row: Difference, rate_mpps: float, timed: bool)
     return Row(cells)
 
 
+def _verdict(row: Difference) -> str:
+    if row.verdict != RESOLVED:
+        return f"{row.verdict} ({row.note})" if row.note else row.verdict
+    if not row.change.point:
+        # Equal medians: it is the packets with the fewest or the most that moved.
+        return f"{RESOLVED}, in its extremes"
+    return f"{RESOLVED}, {'worse' if row.is_worse else 'better'}"
+
+
 def _means_time(comparison: Comparison, row: Difference) -> bool:
     return _unit(comparison, row) == "ns"
 
 
 def _unit(comparison: Comparison, row: Difference) -> str:
-    return comparison.unit or unit_of(row.result.metric)
+    unit = unit_of(row.result.metric)
+    return comparison.unit or unit if unit == "ns" else unit
 
 
 def _what(result: Result) -> str:
@@ -188,7 +240,7 @@ def _commit_lines(row: Difference) -> list[str]:
     head = [name] if len(name) <= 31 else textwrap.wrap(name, COMMIT_COLUMNS - 2)
     change = figure_text(Figure(row.change, digits, signed=True, bare=True)).point
     percent = "" if row.percent is None else f" ({row.percent.point:+.1f} %)"
-    mark = {WITHIN_NOISE: "noise", NOT_JUDGED: "?", EQUAL: "equal"}.get(row.verdict)
+    mark = _MARKS.get(row.verdict)
     text = mark or f"{change}{percent}"
     figures = f"{row.before.point:>10.{digits}f}{row.after.point:>10.{digits}f}{text:>17}"
     if len(head) == 1:
@@ -197,11 +249,6 @@ def _commit_lines(row: Difference) -> list[str]:
         if len(line) <= COMMIT_COLUMNS:
             return [line]
     return [*(f"  {part}" for part in head), f"  {'':<28}{figures}"[:COMMIT_COLUMNS]]
-
-
-def _group(comparison: Comparison, row: Difference) -> str:
-    result = row.result
-    return f"{result.suite} ({result.engine}, {result.method}), {_unit(comparison, row)}"
 
 
 def _short(result: Result) -> str:
@@ -220,21 +267,20 @@ def _wrapped(text: str) -> list[str]:
 
 def _notes(comparison: Comparison) -> list[str]:
     notes = list(comparison.notes)
-    judged = [row for row in comparison.rows if not row.is_exact]
-    if not comparison.is_judged:
-        notes.append(
-            f"No verdicts: {_unlike_note(comparison.unlike)} --across judges all the same."
-        )
-    elif comparison.unlike:
-        notes.append(_unlike_note(comparison.unlike))
+    judged = [row for row in comparison.rows if not row.is_exact and row.verdict != TOO_FEW_LOADS]
     if any(_means_time(comparison, row) for row in comparison.rows):
         notes.append(
             f"At 100 Gbit/s there are {BUDGET_NS} ns from one packet of 64 bytes to the next."
         )
     if judged and comparison.is_judged:
         notes.append(
-            f"Intervals are each row's own at 95 %; verdicts take all {len(judged)} rows together, "
-            "and a change must exceed what the runs could tell apart."
+            f"Intervals are each row's own at 95 %; verdicts take all {len(judged)} rows together "
+            "(Holm), and a change must exceed what the runs could tell apart."
+        )
+    if judged and 1 in {len(side.documents) for side in (comparison.before, comparison.after)}:
+        notes.append(
+            f"One run does not show what moves from run to run: {100 * ALLOWANCE:g} % of a figure "
+            "is allowed for it, or what the other side's runs show. Several runs a side measure it."
         )
     for side, results in zip((comparison.before, comparison.after), comparison.only, strict=True):
         if results:
@@ -242,11 +288,6 @@ def _notes(comparison: Comparison) -> list[str]:
             more = f" and {len(results) - _MOST_NAMED} more" * (len(results) > _MOST_NAMED)
             notes.append(f"In {side.name} alone: {named}{more}.")
     return notes
-
-
-def _unlike_note(unlike: Sequence[Unlike]) -> str:
-    parts = [f"{one.name} ({' | '.join('/'.join(v) for v in one.values)})" for one in unlike]
-    return f"The environments differ: {'; '.join(parts)}."
 
 
 def _side_json(side: Side) -> Json:
@@ -262,7 +303,9 @@ def _row_json(comparison: Comparison, row: Difference) -> dict[str, Any]:
         "change": _estimate_json(row.change),
         "percent": None if row.percent is None else _estimate_json(row.percent),
         "resolution": row.resolution,
+        "chance": row.chance,
         "verdict": row.verdict,
+        "note": row.note,
         "worse": row.is_worse,
     }
 

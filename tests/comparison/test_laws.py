@@ -1,0 +1,122 @@
+"""What holds of every comparison, whatever was measured."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.store.made import document, result
+from xdplab.comparison import Comparison, Difference, Side, compare
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
+
+_FIGURES = st.lists(st.tuples(st.floats(-50, 500), st.floats(0, 20)), min_size=1, max_size=6)
+
+
+def row(variant: str, ns: float, half_ns: float = 0.02, clock_ghz: float = 4.0) -> Result:
+    figures = [
+        Estimate(scale * ns, scale * (ns - half_ns), scale * (ns + half_ns), 0.95, 30)
+        for scale in (1.0, clock_ghz)
+    ]
+    return replace(result(variant, ns), estimate=figures[0], cycles=figures[1])
+
+
+def run(figures: Sequence[tuple[float, float]]) -> Document:
+    return document(results=[row(str(at), ns, half) for at, (ns, half) in enumerate(figures)])
+
+
+def between(old: Document | Sequence[Document], new: Document | Sequence[Document]) -> Comparison:
+    olds, news = ([one] if isinstance(one, Document) else list(one) for one in (old, new))
+    return compare(Side("a", olds), Side("b", news))
+
+
+def only(comparison: Comparison) -> Difference:
+    (found,) = comparison.rows
+    return found
+
+
+@given(_FIGURES)
+def test_a_run_does_not_differ_from_itself(figures: Sequence[tuple[float, float]]) -> None:
+    rows = between(run(figures), run(figures)).rows
+    assert len(rows) == len(figures)
+    assert {one.verdict for one in rows} == {WITHIN_NOISE}
+    assert {one.change.point for one in rows} == {0.0}
+
+
+@given(_FIGURES, _FIGURES)
+def test_turned_round_signs_change_and_verdicts_do_not(
+    one: Sequence[tuple[float, float]], other: Sequence[tuple[float, float]]
+) -> None:
+    there, back = between(run(one), run(other)), between(run(other), run(one))
+    turned = {found.result.variant: found for found in back.rows}
+    for found in there.rows:
+        mirror = turned[found.result.variant]
+        assert mirror.change.point == -found.change.point
+        assert mirror.change.low == pytest.approx(-found.change.high)
+        assert mirror.verdict == found.verdict
+        if found.change.point:
+            assert mirror.is_worse != found.is_worse
+
+
+@given(_FIGURES, st.randoms(use_true_random=False))
+def test_the_order_of_rows_decides_nothing(
+    figures: Sequence[tuple[float, float]], chance: random.Random
+) -> None:
+    first = run(figures)
+    second = run([(9.0, half) for _, half in figures])
+    shuffled = list(second.results)
+    chance.shuffle(shuffled)
+    mixed = between(first, replace(second, results=tuple(shuffled)))
+    assert between(first, second).rows == mixed.rows
+
+
+@given(_FIGURES, st.floats(0.5, 2))
+def test_another_clock_alone_is_never_a_difference(
+    figures: Sequence[tuple[float, float]], factor: float
+) -> None:
+    slow = [
+        row(str(at), ns * factor, half * factor, 4.0 / factor)
+        for at, (ns, half) in enumerate(figures)
+    ]
+    assert not any(
+        one.verdict == RESOLVED for one in between(run(figures), document(results=slow)).rows
+    )
+
+
+def test_one_run_does_not_show_what_moves_between_runs_and_several_do() -> None:
+    assert only(between(run([(100.0, 0.02)]), run([(101.0, 0.02)]))).verdict == WITHIN_NOISE
+    before = [run([(ns, 0.02)]) for ns in (100.0, 100.02, 99.98, 100.01)]
+    after = [run([(ns, 0.02)]) for ns in (101.0, 101.02, 100.98, 101.01)]
+    assert only(between(before, after)).verdict == RESOLVED
+    scattered = [run([(ns, 0.02)]) for ns in (90.0, 112.0, 95.0, 107.0)]
+    assert only(between(before, scattered)).verdict == WITHIN_NOISE
+    # One run beside them has their spread.
+    assert only(between(before, run([(101.0, 0.02)]))).verdict == RESOLVED
+    assert only(between(scattered, run([(101.0, 0.02)]))).verdict == WITHIN_NOISE
+
+
+def test_runs_that_agree_by_chance_have_their_own_intervals_still() -> None:
+    before, after = ([run([(ns, 0.5)])] * 3 for ns in (3.0, 3.1))
+    assert only(between(before, after)).verdict == WITHIN_NOISE
+
+
+def test_too_few_loads_are_not_judged() -> None:
+    few = replace(row("0", 3.0), estimate=Estimate(3.0, -math.inf, math.inf, 0.95, 2), cycles=None)
+    assert only(between(document(results=[few]), run([(9.0, 0.02)]))).verdict == TOO_FEW_LOADS
+
+
+def test_objects_of_one_count_stay_apart_and_are_judged_on_any_machine() -> None:
+    def counted(insns: int, name: str) -> Result:
+        exact = Estimate(insns, insns, insns, 1.0, 9)
+        return replace(result(object=name), suite="count", metric="insns", estimate=exact)
+
+    old = document(results=[counted(40, "a.o"), counted(50, "b.o")])
+    new = document(results=[counted(40, "a.o"), counted(51, "b.o")])
+    found = between(old, replace(new, environment={"cpu": {"model": "other"}}))
+    assert [(one.change.point, one.verdict) for one in found.rows] == [(0, "equal"), (1, RESOLVED)]
+    assert found.is_judged
