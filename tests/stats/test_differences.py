@@ -70,6 +70,8 @@ def test_without_an_interval_nothing_is_known() -> None:
     found, chance = differences.difference(side, side)
     assert math.isinf(found.low)
     assert chance == 1.0
+    known = Estimate(3.1, 3.0, 3.2, 0.95, 9)
+    assert math.isfinite(differences.side_figure([unknown, known], 0.0).estimate().low)
 
 
 @given(st.lists(st.floats(0, 1), max_size=20))

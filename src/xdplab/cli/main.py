@@ -84,8 +84,9 @@ class _Commands(click.Group):
 def cli() -> None:
     """Measure what every nanosecond of an XDP packet path costs, and how sure that is.
 
-    Exit status: 0 done; 1 worse than compare --fail-above allows; 2 the request is wrong; 3 not possible here (the message says why and
-    what to do); 130 ended by Ctrl-C (what was measured or counted until then is kept).
+    Exit status: 0 done; 1 worse than compare --fail-above allows; 2 the request is wrong; 3 not
+    possible here (the message says why and what to do); 130 ended by Ctrl-C (what was measured or
+    counted until then is kept).
     """
 
 

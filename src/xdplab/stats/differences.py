@@ -63,14 +63,17 @@ def side_figure(
 
     One run: its own interval, widened by `allowance`, a standard deviation from run to run in
     the figure's unit; `others`, where the other side's runs have shown a spread, stands in its
-    place. Several: their mean and the variance of that mean, which is never less than what
-    their own intervals leave (a few runs may agree by chance). ValueError without figures.
+    place. Several: their mean and the variance of that mean, which is never less than what their
+    own intervals leave (a few runs may agree by chance), of those runs that have one.
+    ValueError without figures.
     """
     if not figures:
         raise ValueError("a side needs at least one figure")
     count = len(figures)
-    below = _mean([((one.point - one.low) / _NORMAL_QUANTILE) ** 2 for one in figures])
-    above = _mean([((one.high - one.point) / _NORMAL_QUANTILE) ** 2 for one in figures])
+    # A run with too few loads for an interval is a run of its side all the same.
+    known = [one for one in figures if math.isfinite(one.half_width)] or figures
+    below = _mean([((one.point - one.low) / _NORMAL_QUANTILE) ** 2 for one in known])
+    above = _mean([((one.high - one.point) / _NORMAL_QUANTILE) ** 2 for one in known])
     if count == 1:
         spread = allowance**2 if others is None else others.variance
         freedom = max(figures[0].n - 1.0, 1.0)
