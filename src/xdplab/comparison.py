@@ -36,7 +36,9 @@ ALLOWANCE = 0.01
 thing in a row stayed below it (benchmarks/compare_alarms.py, docs/compare.md)."""
 
 _EXACT_LEVEL = 1.0
-_LINES = "line_insns"
+LINES = "line_insns"
+"""The metric of a listing's source lines."""
+
 
 Key = tuple[str, str, str, str, str | None, str, tuple[tuple[str, int | str], ...]]
 
@@ -124,7 +126,7 @@ def compare(before: Side, after: Side, *, across: bool = False, cycles: bool = F
     # Lines of a listing are looked at where they differ; all others would bury those.
     rows = [row for key in common if (row := _row(here[key], there[key], (before, after), cycles))]
     shown = [
-        row for row in _judged(rows, judge) if row.result.metric != _LINES or row.verdict != EQUAL
+        row for row in _judged(rows, judge) if row.result.metric != LINES or row.verdict != EQUAL
     ]
     only = (
         [results[0] for key, results in here.items() if key not in there],
@@ -148,7 +150,7 @@ def in_columns(
     return [
         (result, [_column(side.get(key), cycles) for side in found])
         for key, result in keys.items()
-        if result.metric != _LINES
+        if result.metric != LINES
     ]
 
 

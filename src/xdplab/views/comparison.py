@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from xdplab.comparison import ALLOWANCE, EQUAL, NOT_JUDGED, Comparison, Difference, Side
+from xdplab.comparison import ALLOWANCE, EQUAL, LINES, NOT_JUDGED, Comparison, Difference, Side
 from xdplab.environments import Unlike
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate, Json, Result
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
@@ -99,7 +99,7 @@ def columns_table(
     notes = [
         f"{side.name}: {line}"
         for side in sides
-        if side.documents[0].environment
+        if "cpu" in side.documents[0].environment
         for line in machine_lines(side.documents[0].environment)
     ]
     return Table(
@@ -128,12 +128,16 @@ def commit_text(comparison: Comparison) -> str:
         lines += ["", *_wrapped(_REFUSED)]
     group = None
     for row in comparison.rows:
+        if row.result.metric == LINES:
+            # A listing's lines are for who edits the source, not for who reads its history.
+            continue
         if group != (group := (row.result.suite, row.result.engine, _unit(comparison, row))):
             lines += ["", *_wrapped(f"{group[0]} ({group[1]}), {group[2]}:")]
             lines.append(f"  {'':<32}{'before':>10}{'after':>10}{'change':>17}".rstrip())
         lines += _commit_lines(row)
-    machine = machine_lines(comparison.after.documents[-1].environment or {})[:2]
-    told = machine if comparison.after.documents[-1].environment else []
+    environment = comparison.after.documents[-1].environment
+    # Counts know a compiler at most: they are the same on every machine.
+    told = machine_lines(environment) if "cpu" in environment else []
     for note in (*told, *_notes(comparison)):
         lines += ["", *_wrapped(note)]
     return "\n".join(lines).strip("\n") + "\n"
@@ -184,7 +188,7 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def _row(comparison: Comparison, row: Difference, rate_mpps: float, timed: bool) -> Row:
-    digits = _digits(max(abs(row.before.point), abs(row.after.point)))
+    digits = _row_digits(row)
     cells: list[Cell] = [
         _what(row.result),
         Figure(row.before, digits, bare=row.is_exact),
@@ -234,8 +238,15 @@ def _digits(size: float) -> int:
     return max(0, min(3, 3 - math.floor(math.log10(abs(size))))) if size else 2
 
 
+def _row_digits(row: Difference) -> int:
+    if row.is_exact:
+        # Medians of counts: whole, or halves.
+        return 0 if all(e.point.is_integer() for e in (row.before, row.after)) else 1
+    return _digits(max(abs(row.before.point), abs(row.after.point)))
+
+
 def _commit_lines(row: Difference) -> list[str]:
-    digits = _digits(max(abs(row.before.point), abs(row.after.point)))
+    digits = _row_digits(row)
     name = _short(row.result)
     head = [name] if len(name) <= 31 else textwrap.wrap(name, COMMIT_COLUMNS - 2)
     change = figure_text(Figure(row.change, digits, signed=True, bare=True)).point
@@ -282,7 +293,8 @@ def _notes(comparison: Comparison) -> list[str]:
             f"One run does not show what moves from run to run: {100 * ALLOWANCE:g} % of a figure "
             "is allowed for it, or what the other side's runs show. Several runs a side measure it."
         )
-    for side, results in zip((comparison.before, comparison.after), comparison.only, strict=True):
+    for side, lone in zip((comparison.before, comparison.after), comparison.only, strict=True):
+        results = [result for result in lone if result.metric != LINES]
         if results:
             named = "; ".join(result_name(result) for result in results[:_MOST_NAMED])
             more = f" and {len(results) - _MOST_NAMED} more" * (len(results) > _MOST_NAMED)
