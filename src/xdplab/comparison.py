@@ -233,7 +233,11 @@ def _row(
         change = Estimate(moved, moved, moved, _EXACT_LEVEL, new.n)
     else:
         first, second = _figure(olds, olds, news), _figure(news, olds, news)
-        old, new = first.estimate(), second.estimate()
+        # A run's own figure is shown as it is; what is allowed for runs is in the change alone.
+        old, new = (
+            figures[0] if len(figures) == 1 else side.estimate()
+            for figures, side in ((olds, first), (news, second))
+        )
         change, chance = differences.difference(first, second)
         note = "" if cycles else _excuse(before, after, change.point)
     percent = None

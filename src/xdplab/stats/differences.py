@@ -11,15 +11,13 @@ spread is measured (Student's t with Welch's degrees of freedom: Welch, "The gen
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdplab.records import Estimate
 from xdplab.stats.estimates import LEVEL
-
-_NORMAL_QUANTILE = 1.959964
-"""Of 0.975: what turns a 95 % interval's half width into a standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +70,11 @@ def side_figure(
     count = len(figures)
     # A run with too few loads for an interval is a run of its side all the same.
     known = [one for one in figures if math.isfinite(one.half_width)] or figures
-    below = _mean([((one.point - one.low) / _NORMAL_QUANTILE) ** 2 for one in known])
-    above = _mean([((one.high - one.point) / _NORMAL_QUANTILE) ** 2 for one in known])
+    below = _mean([_variance(one.point - one.low, one.n) for one in known])
+    above = _mean([_variance(one.high - one.point, one.n) for one in known])
     if count == 1:
         spread = allowance**2 if others is None else others.variance
-        freedom = max(figures[0].n - 1.0, 1.0)
+        freedom = _freedom(figures[0].n)
         if others is not None:
             freedom = min(freedom, others.freedom)
         return SideFigure(figures[0].point, below + spread, above + spread, freedom, 1)
@@ -137,12 +135,24 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
+@functools.cache
 def student_quantile(freedom: float) -> float:
     """The 97.5 % quantile of Student's t."""
     # A third of a second to import: only for who compares.
     from scipy import special
 
     return float(special.stdtrit(freedom, 0.5 + LEVEL / 2))
+
+
+def _variance(half_width: float, trials: int) -> float:
+    """Of a figure with this half width. Its interval minds how few trials there were
+    (estimates.py), so that it is Student's already: to divide by the normal distribution's quantile
+    and multiply by Student's would count that twice."""
+    return (half_width / student_quantile(_freedom(trials))) ** 2
+
+
+def _freedom(trials: int) -> float:
+    return max(trials - 1.0, 1.0)
 
 
 def _welch(one: tuple[float, float], other: tuple[float, float]) -> float:
