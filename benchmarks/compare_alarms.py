@@ -8,7 +8,8 @@ code of the command: every pair, and a third of the runs against another third, 
 several. A comparison alarms where any of its rows is resolved, in either direction;
 `--fail-above 0%` alarms where one is resolved for the worse. Verdicts take all rows together, so
 that at most one comparison in twenty should. Rows by themselves are judged as well, each by its
-own interval and the runs' resolution: what a reader does who looks at one row alone. The price of
+own interval and the runs' resolution, the clock not asked: what a reader does who looks at one row
+alone. The price of
 few alarms is what goes unseen: the median half width of the rows' differences, in percent.
 
 And does it find what is there? Where adjust-head was run, the helper of one run is compared with
@@ -71,9 +72,7 @@ class Tally:
         self.rows += len(judged)
         self.resolved_rows += len(found)
         self.rows_alone += sum(
-            not row.change.low <= 0 <= row.change.high
-            and abs(row.change.point) > row.resolution
-            and not row.note
+            not row.change.low <= 0 <= row.change.high and abs(row.change.point) > row.resolution
             for row in judged
         )
         self.half_widths_percent += [

@@ -277,11 +277,17 @@ def _judged(rows: Sequence[Difference], judge: bool) -> list[Difference]:
             found.append(replace(row, verdict=TOO_FEW_LOADS))
             continue
         chance = next(adjusted)
-        is_real = (
-            chance < 1 - estimates.LEVEL and abs(row.change.point) > row.resolution and not row.note
+        is_real = chance < 1 - estimates.LEVEL and abs(row.change.point) > row.resolution
+        verdict = RESOLVED if is_real and not row.note else WITHIN_NOISE
+        found.append(
+            replace(
+                row,
+                chance=chance,
+                verdict=verdict if judge else NOT_JUDGED,
+                # An excuse for what needs none would only puzzle.
+                note=row.note if is_real and judge else "",
+            )
         )
-        verdict = RESOLVED if is_real else WITHIN_NOISE
-        found.append(replace(row, chance=chance, verdict=verdict if judge else NOT_JUDGED))
     return found
 
 

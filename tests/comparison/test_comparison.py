@@ -11,6 +11,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from tests.cli.command import xdplab
 from tests.store.made import document, result
 from xdplab.cli.compare import command
 from xdplab.comparison import (
@@ -164,6 +165,29 @@ def test_text_for_a_commit_is_narrow_whatever_the_names() -> None:
     assert "helper" in text
 
 
+def test_text_for_a_commit_says_the_method_and_leaves_out_source_lines() -> None:
+    packet = replace(result("whole"), method="packet")
+    line = replace(counted(3), metric="line_insns")
+    text = commit_text(
+        between(
+            [result("part"), packet, line],
+            [result("part"), packet, replace(counted(4), metric="line_insns")],
+        )
+    )
+    assert "made (scripted, operation), ns:" in text
+    assert "made (scripted, packet), ns:" in text
+    assert "count" not in text
+
+
+def test_only_what_an_excuse_decided_has_one() -> None:
+    slower = replace(result(ns=3.01), cycles=result(ns=3.0).cycles)
+    (row,) = between([result(ns=3.0)], [slower]).rows
+    assert (row.verdict, row.note) == (WITHIN_NOISE, "")
+    slower = replace(result(ns=4.0), cycles=result(ns=3.0).cycles)
+    (row,) = between([result(ns=3.0)], [slower]).rows
+    assert (row.verdict, row.note) == (WITHIN_NOISE, "not in cycles")
+
+
 # --- the command
 
 
@@ -202,6 +226,15 @@ def test_the_gate_fails_for_what_is_worse_and_for_nothing_else() -> None:
     assert called("before", "after", "--fail-above", "60%")[0] == 0
     assert called("after", "before", "--fail-above", "2%")[0] == 0
     assert called("after", "after", "--fail-above", "0ns")[0] == 0
+
+
+@pytest.mark.usefixtures("store")
+def test_the_exit_status_reaches_the_shell_and_names_the_row() -> None:
+    ended = xdplab("compare", "before", "after", "--fail-above", "2%")
+    assert ended.returncode == 1
+    assert "worse by more than 2 %: made scripted operation: a over empty" in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert xdplab("compare", "after", "before", "--fail-above", "2%").returncode == 0
 
 
 @pytest.mark.usefixtures("store")

@@ -131,9 +131,12 @@ def commit_text(comparison: Comparison) -> str:
         if row.result.metric == LINES:
             # A listing's lines are for who edits the source, not for who reads its history.
             continue
-        if group != (group := (row.result.suite, row.result.engine, _unit(comparison, row))):
-            lines += ["", *_wrapped(f"{group[0]} ({group[1]}), {group[2]}:")]
-            lines.append(f"  {'':<32}{'before':>10}{'after':>10}{'change':>17}".rstrip())
+        result = row.result
+        title = f"{result.suite} ({result.engine}, {result.method}), {_unit(comparison, row)}:"
+        if title != group:
+            group = title
+            lines += ["", *_wrapped(title)]
+            lines.append(f"  {'':<32}{'before':>10}{'after':>10}{'change':>17}")
         lines += _commit_lines(row)
     environment = comparison.after.documents[-1].environment
     # Counts know a compiler at most: they are the same on every machine.
