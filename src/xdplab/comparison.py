@@ -36,6 +36,8 @@ ALLOWANCE = 0.01
 thing in a row stayed below it (benchmarks/compare_alarms.py, docs/compare.md)."""
 
 _EXACT_LEVEL = 1.0
+_LARGEST = 1e50
+"""Of anything that was ever measured, in any unit: squares of more would overflow."""
 LINES = "line_insns"
 """The metric of a listing's source lines."""
 
@@ -241,7 +243,7 @@ def _row(
         change, chance = differences.difference(first, second)
         note = "" if cycles else _excuse(before, after, change.point)
     percent = None
-    if old.point > 0:
+    if old.point > 1 / _LARGEST:
         point, low, high = (
             100 * part / old.point for part in (change.point, change.low, change.high)
         )
@@ -294,8 +296,14 @@ def _judged(rows: Sequence[Difference], judge: bool) -> list[Difference]:
 def _figures(results: Sequence[Result], cycles: bool) -> list[Estimate]:
     """The figures of a side's runs; in cycles none unless all runs know their clock."""
     figures = [result.cycles if cycles else result.estimate for result in results]
-    known = [figure for figure in figures if figure is not None]
+    known = [_bounded(figure) for figure in figures if figure and abs(figure.point) < _LARGEST]
     return known if len(known) == len(figures) else []
+
+
+def _bounded(figure: Estimate) -> Estimate:
+    if figure.half_width < _LARGEST:
+        return figure
+    return replace(figure, low=-math.inf, high=math.inf)
 
 
 def _figure(

@@ -8,12 +8,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from tests.records.strategies import DOCUMENTS
 from tests.store.made import document, result
-from xdplab.comparison import Comparison, Difference, Side, compare
+from xdplab.comparison import Comparison, Difference, Side, compare, in_columns, worse_than
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.views.comparison import (
+    COMMIT_COLUMNS,
+    commit_text,
+    comparison_csv,
+    comparison_json,
+    comparison_tables,
+)
+from xdplab.views.json_document import dumps
+from xdplab.views.layout import arrange
+from xdplab.views.text import markdown
 
 _FIGURES = st.lists(st.tuples(st.floats(-50, 500), st.floats(0, 20)), min_size=1, max_size=6)
 
@@ -120,3 +131,23 @@ def test_objects_of_one_count_stay_apart_and_are_judged_on_any_machine() -> None
     found = between(old, replace(new, environment={"cpu": {"model": "other"}}))
     assert [(one.change.point, one.verdict) for one in found.rows] == [(0, "equal"), (1, RESOLVED)]
     assert found.is_judged
+
+
+@settings(max_examples=40, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.lists(DOCUMENTS, min_size=1, max_size=3), st.lists(DOCUMENTS, min_size=1, max_size=2))
+def test_whatever_documents_hold_a_comparison_can_be_written_in_every_format(
+    one: list[Document], other: list[Document]
+) -> None:
+    # The same rows on both sides, and others: what strangers wrote is of any size and sort.
+    for cycles in (False, True):
+        comparison = compare(
+            Side("a", one), Side("b", [*other, one[0]]), across=True, cycles=cycles
+        )
+        for table in comparison_tables(comparison, 10.0):
+            assert markdown(table)
+            assert list(arrange(table, 72))
+        assert max(map(len, commit_text(comparison).splitlines()), default=0) <= COMMIT_COLUMNS
+        assert dumps(comparison_json(comparison))
+        assert comparison_csv(comparison)
+        assert in_columns([Side("a", one)], cycles) is not None
+        worse_than(comparison, 0, "%")
