@@ -110,7 +110,7 @@ def command(
     tag that several runs have makes one side of all of them: from three a side on, what differs
     from run to run decides.
     """
-    sides = _sides(run, store)
+    sides = sides_meant(run, store)
     if columns or len(sides) > 2:
         _columns(sides, text_format, limit, unit)
         return 0
@@ -129,7 +129,8 @@ def command(
     return 0 if limit is None else _gate(comparison, *limit)
 
 
-def _sides(words: tuple[str, ...], store: Path | None) -> list[Side]:
+def sides_meant(words: tuple[str, ...], store: Path | None) -> list[Side]:
+    """A side for each word that names runs, called by it."""
     names = [Path(word).name if "/" in word else word for word in words]
     sides = []
     for number, (word, name) in enumerate(zip(words, names, strict=True)):

@@ -33,6 +33,7 @@ _COMMANDS = {
     "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
     "trafficgen": "send packets out of an interface and count them",
     "compare": "compare runs row by row: before and after, or machines side by side",
+    "report": "write a run, or what changed between two, as one page of HTML with plots",
     "list": "list stored runs",
     "show": "show a stored run's tables again",
     "tag": "change what stored runs are called",

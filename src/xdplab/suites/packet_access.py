@@ -27,8 +27,9 @@ from xdplab.suites.base import (
     Suite,
     Values,
 )
-from xdplab.suites.picture import bars
+from xdplab.suites.picture import Picture, bars
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
+from xdplab.suites.waterfall import Step, waterfall
 
 FRAME_SIZES = (64, 128, 1500, 9000)
 
@@ -339,11 +340,30 @@ def _cross_table(
     return Table(title, columns, rows, (*notes, *reasons))
 
 
+def _pictures(results: Results, tables: Sequence[Table]) -> list[Picture]:
+    if not tables:
+        return []
+    where = _layouts(results.values_of("frame_bytes"))[0].parameters
+    base = results.find(NO_TOUCH, where, metric="gross_ns")
+    steps = []
+    if base is not None and base.estimate is not None:
+        level_ns = base.estimate.point
+        steps.append(Step(NO_TOUCH, "no touch", level_ns, base))
+        for row in ROWS[1:]:
+            over = results.find(row.variant, where, baseline=NO_TOUCH)
+            added = results.find(row.variant, where, baseline=row.above)
+            if over is not None and over.estimate is not None and added is not None:
+                whole_ns = level_ns + over.estimate.point
+                steps.append(Step(row.variant, row.title, whole_ns, added, row.above))
+    falls = waterfall(f"where the nanoseconds go, {tables[0].title}", steps)
+    return [bars(tables[0], "over no touch"), *([falls] if falls else [])]
+
+
 SUITE = Suite(
     name="packet-access",
     title="how a program reads its packet, and what each way costs",
     options=(Option("frame-sizes", FRAME_SIZES, "frame sizes in bytes, without the FCS"),),
     plan=_plan,
     tables=_tables,
-    pictures=lambda _results, tables: [bars(table, "over no touch") for table in tables[:1]],
+    pictures=_pictures,
 )

@@ -47,6 +47,8 @@ class Bar:
     """One figure; without one, `note` may say why. `published` is somebody else's, in its unit.
 
     `resolved` False: the run cannot tell it from nothing. `digits` are those after the point.
+    `begins` is where the bar starts on the scale: in a waterfall, where what it adds to ends.
+    `signed` shows a plus.
     """
 
     label: str
@@ -55,6 +57,8 @@ class Bar:
     published: float | None = None
     note: str = ""
     digits: int = 2
+    begins: float = 0.0
+    signed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
 from xdplab.suites import veth_ledger, veth_model, veth_tables
 from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
+from xdplab.suites.picture import Picture, bars, has_figures
 from xdplab.suites.table import Table
 from xdplab.suites.veth_routes import (
     BOTH_MODES,
@@ -112,6 +113,14 @@ def _tables(results: Results, notes: Sequence[str]) -> list[Table]:
     return veth_tables.tables(results, notes)
 
 
+def _pictures(results: Results, tables: Sequence[Table]) -> list[Picture]:
+    if any("model" in result.parameters for result in results.all()):
+        return [bars(table) for table in tables[:1] if has_figures(table)]
+    ways = [table for table in tables if any(one.heading == "rate" for one in table.columns)]
+    ledger = veth_ledger.picture(results)
+    return [*(bars(table, "rate") for table in ways[:1]), *([ledger] if ledger else [])]
+
+
 def _explain() -> str:
     """The topology, and the way of each row."""
     ways = [f"{route.title}\n{explain(route.way, route.program)}" for route in ROUTES]
@@ -127,4 +136,5 @@ SUITE = Suite(
     engines=("live", "user"),
     datapath=("napi", "skb_reuse"),
     explain=_explain,
+    pictures=_pictures,
 )

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from xdplab.engines.base import XDP_DROP, Method, Subject
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Result
+from xdplab.records import RESOLVED, Result
 from xdplab.stats import estimates
 from xdplab.suites.base import TWIN, Group, Measure, Results
 from xdplab.suites.packet_access import NO_TOUCH, ROWS, Access
+from xdplab.suites.picture import Bar, BarGroup, Bars
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 from xdplab.suites.veth_routes import FRAME_BYTES
 
@@ -112,6 +113,24 @@ def table(results: Results) -> Table:
             "included. cost: over no touch, at the same stage.",
         ),
     )
+
+
+def picture(results: Results) -> Bars | None:
+    """What each program costs over no touch, a bar a stage; None where nothing was measured."""
+    groups = []
+    for row in LEDGER[1:]:
+        shown = []
+        for stage, (_, words) in STAGES.items():
+            result = _find(results, row, stage)
+            if result is not None:
+                resolved = result.verdict == RESOLVED
+                shown.append(
+                    Bar(words, result.estimate, resolved, note=result.note, digits=1, signed=True)
+                )
+        if any(bar.estimate for bar in shown):
+            groups.append(BarGroup(row.title, shown))
+    title = "one ledger: cost over no touch from test run to veth"
+    return Bars(title, "ns", groups) if groups else None
 
 
 def _find(results: Results, row: Access, stage: str) -> Result | None:

@@ -13,7 +13,7 @@ from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate, Json
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 from xdplab.views.environment import machine_lines
 from xdplab.views.exports import csv_text
-from xdplab.views.format import figure_text, one_line, result_name, unit_of
+from xdplab.views.format import figure_text, one_line, result_name, telling_digits, unit_of
 
 COMMIT_COLUMNS = 72
 """How wide a patch's message may be."""
@@ -110,7 +110,7 @@ def columns_table(
                 [
                     result_name(result),
                     unit or unit_of(result.metric),
-                    *(None if e is None else Figure(e, _digits(e.point)) for e in figures),
+                    *(None if e is None else Figure(e, telling_digits(e.point)) for e in figures),
                 ]
             )
             for result, figures in rows
@@ -191,7 +191,7 @@ def comparison_csv(comparison: Comparison) -> str:
 
 
 def _row(comparison: Comparison, row: Difference, rate_mpps: float, timed: bool) -> Row:
-    digits = _row_digits(row)
+    digits = row_digits(row)
     cells: list[Cell] = [
         _what(row.result),
         Figure(row.before, digits, bare=row.is_exact),
@@ -236,20 +236,16 @@ def _what(result: Result) -> str:
     return one_line(" ".join(words))
 
 
-def _digits(size: float) -> int:
-    """Digits after the point that leave four that say something."""
-    return max(0, min(3, 3 - math.floor(math.log10(abs(size))))) if size else 2
-
-
-def _row_digits(row: Difference) -> int:
+def row_digits(row: Difference) -> int:
+    """Digits after the point with which both sides are told."""
     if row.is_exact:
         # Medians of counts: whole, or halves.
         return 0 if all(e.point.is_integer() for e in (row.before, row.after)) else 1
-    return _digits(max(abs(row.before.point), abs(row.after.point)))
+    return telling_digits(max(abs(row.before.point), abs(row.after.point)))
 
 
 def _commit_lines(row: Difference) -> list[str]:
-    digits = _row_digits(row)
+    digits = row_digits(row)
     name = _short(row.result)
     head = [name] if len(name) <= 31 else textwrap.wrap(name, COMMIT_COLUMNS - 2)
     change = figure_text(Figure(row.change, digits, signed=True, bare=True)).point

@@ -150,6 +150,11 @@ def published_text(cell: Published, column_says_so: bool) -> str:
     return text if column_says_so else f"{text} (published)"
 
 
+def telling_digits(size: float) -> int:
+    """Digits after the point that leave a figure of that size four that say something."""
+    return max(0, min(3, 3 - math.floor(math.log10(abs(size))))) if size else 2
+
+
 def duration(duration_s: float) -> str:
     """Such as 0.4 s, 12 s, 2 min 5 s, 1 h 3 min."""
     if duration_s < 9.95:

@@ -161,7 +161,7 @@ def _draw_curves(page: _Page, picture: Curves) -> None:
     for number, series in enumerate(picture.series):
         _draw_series(axes, series, number)
     _plain_ticks(axes, picture.series)
-    for marks in _gathered(picture.marks):
+    for marks in gathered(picture.marks):
         _draw_marks(axes, marks)
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), frameon=False, fontsize=8.5)
     rows = _lines_of(picture.marks)
@@ -210,7 +210,7 @@ def _plain_ticks(axes: Axes, series: Sequence[Series]) -> None:
     axes.yaxis.set_major_formatter(plain)
 
 
-def _gathered(marks: Sequence[Mark]) -> list[dict[int, Mark]]:
+def gathered(marks: Sequence[Mark]) -> list[dict[int, Mark]]:
     """Marks by their numbers, those together that would cover one another."""
     groups: list[dict[int, Mark]] = []
     for number, mark in enumerate(marks, start=1):
@@ -276,8 +276,8 @@ def _span(groups: Sequence[BarGroup]) -> tuple[float, float]:
     for group in groups:
         for bar in group.bars:
             if bar.estimate is not None:
-                known = (bar.estimate.low, bar.estimate.high)
-                ends += [bar.estimate.point, *(end for end in known if math.isfinite(end))]
+                known = (bar.estimate.point, bar.estimate.low, bar.estimate.high)
+                ends += [bar.begins + end for end in known if math.isfinite(end)]
             if bar.published is not None:
                 ends.append(bar.published)
     low, high = min(ends), max(ends)
@@ -288,7 +288,8 @@ def _span(groups: Sequence[BarGroup]) -> tuple[float, float]:
 def _value(bar: Bar) -> str:
     text = bar.note
     if bar.estimate is not None:
-        text = str(figure_text(Figure(bar.estimate, bar.digits, resolved=bar.resolved)))
+        figure = Figure(bar.estimate, bar.digits, signed=bar.signed, resolved=bar.resolved)
+        text = str(figure_text(figure))
     return text if bar.published is None else f"{text}  published {bar.published:g}".strip()
 
 
@@ -297,10 +298,12 @@ def _draw_bar(axes: Axes, row: int, bar: Bar, colour: str) -> None:
     _beside(axes, row, 1.0, 6, _value(bar), align="left")
     if bar.estimate is not None:
         one = bar.estimate
-        axes.barh(row, one.point, 0.66, color=colour, alpha=0.85 if bar.resolved else _FAINT)
+        alpha = 0.85 if bar.resolved else _FAINT
+        axes.barh(row, one.point, 0.66, left=bar.begins, color=colour, alpha=alpha)
         if math.isfinite(one.low) and math.isfinite(one.high):
             width = [[one.point - one.low], [one.high - one.point]]
-            axes.errorbar(one.point, row, xerr=width, color="black", capsize=2.5, elinewidth=1.0)
+            end = bar.begins + one.point
+            axes.errorbar(end, row, xerr=width, color="black", capsize=2.5, elinewidth=1.0)
     if bar.published is not None:
         axes.plot(
             bar.published, row, marker="D", markersize=5, markerfacecolor="white", color="#444444"

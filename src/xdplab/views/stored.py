@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
 from xdplab.records import Document, Result, RunInfo
 from xdplab.store.store import Summary
+from xdplab.suites.picture import Picture
 from xdplab.suites.table import Column, Figure, Row, Table
 from xdplab.views.format import duration, one_line, unit_of
 
@@ -72,17 +75,29 @@ def heading(run: RunInfo) -> str:
     return one_line(f"run {run.id}{tags}{f': {run.note}' if run.note else ''}")
 
 
-def document_tables(
-    document: Document,
-) -> Iterator[tuple[str, Mapping[str, str], Sequence[Table]]]:
-    """Engine, its choices and tables of each suite of a document, as when it was measured.
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a document has of one suite on one engine, `chosen` of its data path.
 
-    The engine is "" for what is the same on any. What is of no suite that this xdplab has is
-    listed plainly.
+    The engine is "" for what is the same on any. `pictures` are the suite's own, in its words.
+    """
+
+    name: str
+    engine: str
+    chosen: Mapping[str, str]
+    results: Sequence[Result]
+    tables: Sequence[Table]
+    pictures: Callable[[], Sequence[Picture]]
+
+
+def document_parts(document: Document) -> Iterator[Part]:
+    """A document by suites and engines, with tables as when it was measured.
+
+    What is of no suite that this xdplab has is listed plainly.
     """
     # Here, since the list of runs should not wait for every suite and engine.
     from xdplab.counting import tables_of
-    from xdplab.suites.base import CHOSEN_PREFIX, Results, find_suites
+    from xdplab.suites.base import CHOSEN_PREFIX, Results, find_suites, first_column
 
     suites = find_suites()
     of_suite = groupby(document.results, key=lambda result: (result.suite, result.engine))
@@ -94,12 +109,26 @@ def document_tables(
             for parameter, value in results[0].parameters.items()
             if parameter.startswith(CHOSEN_PREFIX)
         }
+        drawn: Callable[[Results, Sequence[Table]], Sequence[Picture]] = first_column
+        where = engine
         if name in suites:
-            yield engine, chosen, suites[name].tables(Results(results), notes)
+            tables = suites[name].tables(Results(results), notes)
+            drawn = suites[name].pictures
         elif any(result.metric == "insns" for result in results):
-            yield "", {}, tables_of(results, [warning.message for warning in document.warnings])
+            where = ""
+            tables = tables_of(results, [warning.message for warning in document.warnings])
         else:
-            yield engine, chosen, [_plain_table(name, results, notes)]
+            tables = [_plain_table(name, results, notes)]
+        pictures = partial(drawn, Results(results), tables)
+        yield Part(name, where, chosen if where else {}, results, tables, pictures)
+
+
+def document_tables(
+    document: Document,
+) -> Iterator[tuple[str, Mapping[str, str], Sequence[Table]]]:
+    """Engine, its choices and tables of each part of a document."""
+    for part in document_parts(document):
+        yield part.engine, part.chosen, part.tables
 
 
 def _plain_table(name: str, results: Sequence[Result], notes: Sequence[str]) -> Table:
