@@ -9,8 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS, Estimate, Result
-from xdplab.stats import estimates, quads
+from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, Estimate, Result
+from xdplab.stats import estimates, quads, rates
 from xdplab.suites.base import TWIN
 
 
@@ -19,8 +19,10 @@ def judged(rows: Sequence[Result]) -> list[Result]:
 
     Rows come with their trials and no estimate. A row without trials has none either: it could
     not be measured if it has a note, else it was not begun. The resolution of all is that of the
-    group's A/A twins.
+    group's A/A twins. Rates of live commands are counted, which is not a matter of noise.
     """
+    if any(row.method == rates.METHOD for row in rows):
+        return [_counted(row) for row in rows]
     points = [
         [quads.trial_point(trial, row.operations_per_call) for trial in row.trials] for row in rows
     ]
@@ -43,6 +45,13 @@ def judged(rows: Sequence[Result]) -> list[Result]:
             )
         )
     return found
+
+
+def _counted(row: Result) -> Result:
+    figure = rates.rate(row.trials)
+    if figure is None:
+        return replace(row, note=row.note or "ended before its first interval")
+    return replace(row, estimate=figure, resolution=0.0, verdict=RESOLVED)
 
 
 def _estimate(row: Result, points: Sequence[float]) -> Estimate | None:

@@ -12,9 +12,11 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from xdplab.cli.arguments import Seconds, WholeNumber
+from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.errors import NotPossibleError, OutputError, UsageError
 from xdplab.live.choices import ACCESSES, MODES, Mode
+from xdplab.records import Warning
 
 if TYPE_CHECKING:
     from xdplab.live.readings import Reading
@@ -111,7 +113,7 @@ def common_options(
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(options):
             function = option(function)
-        return function
+        return keeping_options(function)
 
     return decorate
 
@@ -127,6 +129,7 @@ class Common:
     mode: Mode
     json_target: str | None
     yes: bool
+    keeping: Keeping
     quiet: bool = False
 
     def interface(self, name: str) -> Interface:
@@ -142,7 +145,9 @@ class Common:
 
     def conduct(self, plan: Plan) -> int:
         """Attach, show every interval, and sum up; return the exit status."""
+        from xdplab.cli.live_keeping import LiveRun
         from xdplab.kernel.host import environment
+        from xdplab.live.readings import fates
         from xdplab.live.session import Session
         from xdplab.live.watch import Ending, Signals, Why, watch
         from xdplab.views.live import Lines, in_one_line
@@ -157,15 +162,19 @@ class Common:
 
         check_json_target(self.json_target)
         facts = environment()
+        run = LiveRun(plan.command, facts)
         with (
+            # Outermost: whoever else writes to the store must not keep the program attached.
+            run.kept(self.keeping),
             Signals(toggle).handled() as signals,
             Session(plan, self.mode) as session,
             self._json_view(facts) as json_view,
         ):
             views: list[View] = [view for view in (lines, json_view) if view is not None]
-            _warn(session, facts)
+            run.warnings += _warn(session, facts)
 
             def show(part: Reading, total: Reading) -> None:
+                run.interval(part.seconds, part.packets, fates(part))
                 for view in () if self.quiet else views:
                     view.interval(part, total)
 
@@ -173,6 +182,9 @@ class Common:
                 for view in views:
                     view.begin(session)
                 why, total = watch(session, ending, self.interval_s, signals, show)
+                # Without an end of its own, a signal is how it is meant to end.
+                was_ended = why is Why.ASKED and not ending.is_open
+                run.end(fates(total), is_whole=why is not Why.GONE and not was_ended)
                 for view in views:
                     view.end(why, total)
             except OutputError as error:
@@ -183,8 +195,7 @@ class Common:
                 f"{plan.command} ended early: an interface was removed. What was counted until "
                 "then was shown"
             )
-        # Without an end of its own, a signal is how it is meant to end.
-        return INTERRUPTED_STATUS if why is Why.ASKED and not ending.is_open else 0
+        return INTERRUPTED_STATUS if was_ended else 0
 
     @property
     def _json_only(self) -> bool:
@@ -218,7 +229,7 @@ def json_output(target: str | None) -> Iterator[IO[str] | None]:
             yield file
 
 
-def _warn(session: Session, facts: Mapping[str, Any]) -> None:
+def _warn(session: Session, facts: Mapping[str, Any]) -> list[Warning]:
     """Say on stderr what the user should know before packets flow, and then what begins."""
     plan = session.plan
     names = ", ".join(one.name for one in plan.interfaces)
@@ -227,14 +238,21 @@ def _warn(session: Session, facts: Mapping[str, Any]) -> None:
     how = [session.mode, *(["frags"] if session.frags else [])]
     if plan.consumer is not None:
         how.append(plan.consumer.kind)
-    for doubt in session.doubts:
-        click.echo(f"xdplab: {doubt}", err=True)
+    warnings = [Warning("doubt", doubt) for doubt in session.doubts]
     if facts.get("bpf_stats_enabled"):
-        click.echo(
-            "xdplab: BPF statistics are on, which costs each packet tens of nanoseconds -> "
-            "sysctl kernel.bpf_stats_enabled=0",
-            err=True,
+        warnings.append(
+            Warning(
+                "bpf-stats",
+                "BPF statistics are on, which costs each packet tens of nanoseconds",
+                "sysctl kernel.bpf_stats_enabled=0",
+            )
         )
-    for event, reason in session.missing.items():
-        click.echo(f"xdplab: {event} is not counted here: {reason}", err=True)
+    warnings += [
+        Warning("not-counted", f"{event} is not counted here: {reason}")
+        for event, reason in session.missing.items()
+    ]
+    for warning in warnings:
+        remedy = f" -> {warning.remedy}" if warning.remedy else ""
+        click.echo(f"xdplab: {warning.message}{remedy}", err=True)
     click.echo(f"xdplab: {plan.command} on {names}{to} ({', '.join(how)})", err=True)
+    return warnings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from xdplab.cli.arguments import Decimal, FilePath, WholeNumber
+from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.live import (
     STDOUT,
     check_json_target,
@@ -21,9 +22,10 @@ from xdplab.cli.live import (
 )
 from xdplab.cli.main import INTERRUPTED_STATUS
 from xdplab.errors import NotPossibleError, OutputError, UsageError
+from xdplab.records import Warning
 
 if TYPE_CHECKING:
-    from xdplab.live.sending import SendPlan
+    from xdplab.live.sending import SendPlan, SentReading
     from xdplab.net.interface import Interface
     from xdplab.packets.traffic import Flows, Traffic
     from xdplab.views.sending import SendingView
@@ -140,7 +142,7 @@ _OPTIONS: Sequence[Callable[[Any], Any]] = (
 def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         function = option(function)
-    return function
+    return keeping_options(function)
 
 
 @click.command()
@@ -153,6 +155,7 @@ def command(
     interval_s: float,
     duration_s: float | None,
     json_target: str | None,
+    keeping: Keeping,
     **options: Any,
 ) -> int:
     """Send packets out of IFACE, and count them.
@@ -160,6 +163,7 @@ def command(
     A line an interval goes to stdout, a summary with the true totals at the end: what was made,
     and what IFACE took of it. Ctrl-C ends it, unless --packets or --duration do.
     """
+    from xdplab.cli.live_keeping import LiveRun
     from xdplab.kernel.host import environment
     from xdplab.live.sending import SendSession, watch_sending
     from xdplab.live.watch import Ending, Signals, Why
@@ -174,7 +178,10 @@ def command(
     ending = Ending(duration_s, plan.packets)
     check_json_target(json_target)
     facts = environment()
+    run = LiveRun("trafficgen", facts)
     with (
+        # Outermost: whoever else writes to the store must not keep packets flowing.
+        run.kept(keeping),
         Signals(lambda: None).handled() as signals,
         SendSession(plan) as session,
         json_output(json_target) as json_out,
@@ -188,7 +195,10 @@ def command(
             click.echo(f"xdplab: {doubt}", err=True)
         click.echo(f"xdplab: trafficgen on {plan.interface.name} ({plan.generator})", err=True)
 
-        def show(part: Any, total: Any) -> None:
+        run.warnings += [Warning("doubt", doubt) for doubt in session.doubts]
+
+        def show(part: SentReading, total: SentReading) -> None:
+            run.interval(part.seconds, part.sent, {"refused": part.refused})
             for view in views:
                 view.interval(part, total)
 
@@ -196,6 +206,11 @@ def command(
             for view in views:
                 view.begin(session)
             why, total = watch_sending(session, ending, interval_s, signals, show)
+            was_ended = why is Why.ASKED and not ending.is_open
+            run.end(
+                {"sent": total.sent, "refused": total.refused},
+                is_whole=why is not Why.GONE and not was_ended,
+            )
             for view in views:
                 view.end(why, total)
         except OutputError as error:
@@ -207,7 +222,7 @@ def command(
             )
         if total.refused and (cause := why_peer_drops(plan.interface)):
             click.echo(f"xdplab: {cause}", err=True)
-    return INTERRUPTED_STATUS if why is Why.ASKED and not ending.is_open else 0
+    return INTERRUPTED_STATUS if was_ended else 0
 
 
 def _plan(

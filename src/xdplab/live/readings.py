@@ -95,6 +95,12 @@ class Reading:
         return {cause: packets for cause, packets in found.items() if packets > 0}
 
 
+def fates(reading: Reading) -> dict[str, int]:
+    """What became of packets, by stable names; only what occurred. `lost: ...` are losses."""
+    found = {action: packets for action, packets in reading.actions().items() if packets}
+    return found | {f"lost: {cause}": packets for cause, packets in reading.losses().items()}
+
+
 def by_action(counts: Counts) -> dict[str, int]:
     """Packets by action over all CPUs."""
     return {name: sum(cpu[number] for cpu in counts) for number, name in enumerate(ACTIONS)}

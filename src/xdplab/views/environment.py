@@ -9,6 +9,7 @@ from typing import Any
 
 from xdplab import records
 from xdplab.kernel.mitigations import call_mitigations, in_force
+from xdplab.stats import rates
 from xdplab.views.format import duration, one_line, unit_of
 
 _UNIT_NAMES = {"ns": "ns", "pps": "packets/s", "insns": "instructions"}
@@ -123,7 +124,7 @@ def _run(document: records.Document) -> str:
     if engine and pinned is not None:
         engine += f" on CPU {pinned}"
     # What was counted comes from no loads, and with certainty.
-    timed = [result for result in measured if result.method != "counted"]
+    timed = [result for result in measured if result.method not in _COUNTED]
     parts = [
         f"xdplab {run.xdplab_version}",
         run.started_at,
@@ -136,6 +137,9 @@ def _run(document: records.Document) -> str:
         "" if run.complete else "interrupted before its end",
     ]
     return one_line(", ".join(part for part in parts if part))
+
+
+_COUNTED = frozenset({"counted", rates.METHOD})
 
 
 def _methods(results: Sequence[records.Result]) -> list[str]:

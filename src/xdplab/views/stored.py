@@ -142,12 +142,13 @@ def _plain_row(result: Result) -> Row:
     # Four digits that say something, whether of nanoseconds or of packets a second.
     digits = max(0, min(4, 3 - math.floor(math.log10(size)))) if size > 0 else 2
     figure = Figure.of(result, digits=digits, signed=result.baseline is not None)
+    counted = result.estimate if result.method == "counted" else None
     cells = (
         result.variant,
         result.baseline or "",
         parameters,
         result.method,
-        figure,
+        int(counted.point) if counted and counted.point.is_integer() else figure,
         unit_of(result.metric),
     )
     return Row(cells, note="" if figure else result.note)
