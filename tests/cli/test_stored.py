@@ -23,7 +23,7 @@ from tests.store.made import document, result
 from xdplab.documents import document_from_json
 from xdplab.store.schema import default_path
 from xdplab.store.store import Store
-from xdplab.views.exports import FIGURE_COLUMNS
+from xdplab.views.exports import FIGURE_COLUMNS, SAMPLE_COLUMNS
 
 RUN = ("run", "adjust-head", "--engine", "user", "--time", "0.3", "--sizes", "20")
 
@@ -283,6 +283,18 @@ def test_csv_has_every_figure(store: Path) -> None:
     assert float(rows[0]["point"]) == figure["point"]
     assert float(rows[0]["cycles_high"]) == figure["cycles"]["high"]
     assert rows[0]["parameters"] == "size_bytes=6"
+
+
+def test_csv_of_samples_has_every_call(store: Path) -> None:
+    fill(store, [["before"]])
+    rows = list(csv.DictReader(io.StringIO(done("export", "before", "--format", "samples-csv"))))
+    assert tuple(rows[0]) == SAMPLE_COLUMNS
+    (figure,) = json.loads(done("export", "before"))["results"]
+    for of in ("baseline_ns", "variant_ns"):
+        assert [int(row["value"]) for row in rows if row["of"] == of] == [
+            ns for trial in figure["samples"]["trials"] for ns in trial[of]
+        ]
+    assert {row["operations_per_call"] for row in rows} == {"1000"}
 
 
 def test_what_dashboards_read(store: Path) -> None:

@@ -207,7 +207,7 @@ def test_a_reader_that_goes_away_ends_it_quietly() -> None:
         join(a, "v0", b, "v1")
         with b.namespace:
             process = subprocess.Popen(
-                [XDPLAB, "drop", "v1", "-i", "0.05"],
+                [XDPLAB, "drop", "v1", "-i", "0.05", "--no-store"],
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,

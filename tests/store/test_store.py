@@ -344,3 +344,15 @@ def test_who_may_not_write_can_read(tmp_path: Path) -> None:
     count, refusal = said.stdout.splitlines()
     assert count == "1"
     assert "may not be written to" in refusal
+    # Where not even its directory may be looked into.
+    tmp_path.chmod(0o700)
+    opening = code.partition("\n")[0] + "\nStore(Path(sys.argv[1]), write=sys.argv[2] == 'write')"
+    for how in ("read", "write"):
+        closed = subprocess.run(
+            [*someone, sys.executable, "-c", opening, str(path), how],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert f"StoreError: the store {path} cannot be opened" in closed.stderr.splitlines()[-1]

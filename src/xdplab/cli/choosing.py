@@ -11,7 +11,7 @@ from pathlib import Path
 from xdplab.documents import documents_from_text
 from xdplab.errors import UsageError
 from xdplab.records import Document
-from xdplab.store.schema import default_path
+from xdplab.store.schema import default_path, worded
 from xdplab.store.store import Store
 
 
@@ -29,7 +29,9 @@ def documents_meant(word: str, store: Path | None) -> list[Document]:
     if os.sep in word or path.suffix == ".json":
         return _documents_in(path)
     name = store or default_path()
-    if name.exists():
+    with worded(name):
+        is_there = name.exists()
+    if is_there:
         with Store(name) as opened:
             ids = opened.resolve(word)
             if ids:

@@ -8,10 +8,10 @@ import click
 
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.keeping import store_option
-from xdplab.views.exports import benchmark_action, figures_csv, pyperf
+from xdplab.views.exports import benchmark_action, figures_csv, pyperf, samples_csv
 from xdplab.views.json_document import check_target, write_json, write_text
 
-_FORMATS = ("json", "csv", "pyperf", "benchmark-action")
+_FORMATS = ("json", "csv", "samples-csv", "pyperf", "benchmark-action")
 
 
 @click.command()
@@ -22,8 +22,9 @@ _FORMATS = ("json", "csv", "pyperf", "benchmark-action")
     type=click.Choice(_FORMATS),
     default=_FORMATS[0],
     show_default=True,
-    help="json: the result document with every sample. csv: a row a figure. pyperf: for pyperf's "
-    "commands. benchmark-action: customSmallerIsBetter of github-action-benchmark.",
+    help="json: the result document with every sample. csv: a row a figure. samples-csv: a row a "
+    "timed call, or a count. pyperf: for pyperf's commands. benchmark-action: "
+    "customSmallerIsBetter of github-action-benchmark.",
 )
 @click.option(
     "-o", "--output", "target", metavar="FILE|-", default="-", help="Where to; default: stdout."
@@ -42,6 +43,8 @@ def command(run: tuple[str, ...], text_format: str, target: str, store: Path | N
         write_json(written[0] if len(written) == 1 else written, target)
     elif text_format == "csv":
         write_text(figures_csv(documents), target)
+    elif text_format == "samples-csv":
+        write_text(samples_csv(documents), target)
     elif text_format == "pyperf":
         suite, left_out = pyperf(documents)
         write_json(suite, target)
@@ -51,6 +54,6 @@ def command(run: tuple[str, ...], text_format: str, target: str, store: Path | N
     if left_out:
         click.echo(
             f"xdplab: {left_out} figures have no place in the format {text_format} and were left "
-            "out; json and csv have all",
+            "out; json and csv have them",
             err=True,
         )

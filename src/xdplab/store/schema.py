@@ -183,7 +183,8 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
         return f"may not be written to ({error}). {elsewhere}"
     if code == sqlite3.SQLITE_CANTOPEN:
-        why = "it is a directory" if path.is_dir() else str(error)
+        # Not path.is_dir(), which raises where one may not look.
+        why = "it is a directory" if os.path.isdir(path) else str(error)  # noqa: PTH112
         return f"cannot be opened ({why}). {elsewhere}"
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return "is being written to by another process, and does not become free. Try again"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from xdplab.records import Document, Json, Result
@@ -19,6 +19,11 @@ FIGURE_COLUMNS = (
     *("run", "started_at", "tags", "suite", "engine", "method", "variant", "baseline"),
     *("parameters", "metric", "point", "low", "high", "level", "n", "resolution", "verdict"),
     *("cycles", "cycles_low", "cycles_high", "note"),
+)
+
+SAMPLE_COLUMNS = (
+    *("run", "suite", "engine", "method", "variant", "baseline", "parameters", "metric"),
+    *("operations_per_call", "trial", "call", "of", "value", "clock_ghz"),
 )
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}
@@ -37,7 +42,41 @@ def figures_csv(documents: Sequence[Document]) -> str:
     )
 
 
-def csv_text(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+def samples_csv(documents: Sequence[Document]) -> str:
+    """One row a sample, headed by SAMPLE_COLUMNS.
+
+    `of` "baseline_ns" or "variant_ns": `value` is whole nanoseconds of call number `call` in load
+    number `trial`, both from 0. Any other `of` names what was counted in that trial, and `call` is
+    empty.
+    """
+    return csv_text(
+        SAMPLE_COLUMNS,
+        (
+            row
+            for document in documents
+            for result in document.results
+            for row in _sample_rows(document, result)
+        ),
+    )
+
+
+def _sample_rows(document: Document, result: Result) -> Iterator[list[Any]]:
+    head = [document.run.id, *_names(result), result.metric, result.operations_per_call]
+    for number, trial in enumerate(result.trials):
+        for of, calls in (("baseline_ns", trial.baseline_ns), ("variant_ns", trial.variant_ns)):
+            for call, ns in enumerate(calls):
+                yield [*head, number, call, of, ns, trial.clock_ghz]
+        for name, count in trial.counts.items():
+            yield [*head, number, None, name, count, trial.clock_ghz]
+
+
+def _names(result: Result) -> list[str | None]:
+    parameters = ";".join(f"{name}={value}" for name, value in result.parameters.items())
+    names = (result.suite, result.engine, result.method, result.variant, result.baseline)
+    return [*names, parameters]
+
+
+def csv_text(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     """CSV with a heading; None and numbers that are not finite are empty."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
@@ -62,12 +101,7 @@ def _figure_row(document: Document, result: Result) -> list[Any]:
         document.run.id,
         document.run.started_at,
         " ".join(document.run.tags),
-        result.suite,
-        result.engine,
-        result.method,
-        result.variant,
-        result.baseline,
-        ";".join(f"{name}={value}" for name, value in result.parameters.items()),
+        *_names(result),
         result.metric,
         *figure,
         result.resolution,

@@ -101,6 +101,7 @@ class _Grid:
         ]
         self._rows = [list(blocks) for blocks in zip(*by_column, strict=True)]
         contents = [max((block.width for block in blocks), default=0) for blocks in by_column]
+        self._contents = contents
         self._headings = []
         for index, column in enumerate(table.columns):
             text = heading_text(column, index in self._published)
@@ -172,8 +173,7 @@ class _Grid:
         if self._stacked or block.role == "heading":
             return text.rjust(width)
         # Points stand below each other: what follows them is as wide in every row.
-        content = max(row[index].width for row in self._rows)
-        return text.ljust(content).rjust(width)
+        return text.ljust(self._contents[index]).rjust(width)
 
     def _with_note(self, row: Row, blocks: Sequence[_Block], width: int) -> Iterator[Line]:
         """The note begins where the row's figures would, and may run to the page's edge."""
