@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import sys
 import time
 import uuid
@@ -18,9 +17,9 @@ from xdplab import __version__
 from xdplab.cli.arguments import FilePath
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.cli.objects import Chosen, Frames, program_of
+from xdplab.cli.objects import Chosen, Frames, defines_of, program_of
 from xdplab.counting import Tally, count, results_of, tables_of
-from xdplab.errors import OutputError, UsageError
+from xdplab.errors import OutputError
 from xdplab.packets.frame import Frame
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.views import json_document
@@ -106,7 +105,7 @@ def command(
         )
     keeping.check()
     started, start = datetime.now(UTC), time.monotonic()
-    chosen = program_of(program, include, _defines(macros))
+    chosen = program_of(program, include, defines_of(macros))
     stop = Stop()
     frames = Frames(built, captures, takes_frags=chosen.program.takes_frags)
     with contextlib.ExitStack() as signals:
@@ -166,16 +165,6 @@ def command(
         click.echo(f"xdplab: {notes[0]}; their counts were kept", err=True)
         return INTERRUPTED_STATUS
     return 0
-
-
-def _defines(macros: Sequence[str]) -> dict[str, str]:
-    defines = {}
-    for macro in macros:
-        name, equals, text = macro.partition("=")
-        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
-            raise UsageError(f"-D {macro!r} names no macro. Give NAME or NAME=TEXT")
-        defines[name] = text if equals else "1"
-    return defines
 
 
 def _made_by(chosen: Chosen) -> dict[str, str]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _COMMANDS = {
     "run": "measure the built-in suites on this machine",
+    "bench": "measure your own programs: what one costs, or how several differ",
     "count": "count a program's instructions exactly, per packet and per source line",
     "drop": "drop an interface's packets and count them",
     "pass": "pass an interface's packets on to the stack and count them",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,17 @@ class Chosen:
     program: ProgramSpec
     compiler: str = ""
     flags: str = ""
+
+
+def defines_of(macros: Sequence[str]) -> dict[str, str]:
+    """NAME or NAME=TEXT as macro -> text. UsageError for what names none."""
+    defines = {}
+    for macro in macros:
+        name, equals, text = macro.partition("=")
+        if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
+            raise UsageError(f"-D {macro!r} names no macro. Give NAME or NAME=TEXT")
+        defines[name] = text if equals else "1"
+    return defines
 
 
 def program_of(
@@ -117,14 +129,14 @@ class Frames:
     def __init__(
         self, built: Sequence[str], captures: Sequence[Path], *, takes_frags: bool = True
     ) -> None:
-        self._built = built or (() if captures else ("ipv4:64",))
+        self.built: Sequence[str] = built or (() if captures else ("ipv4:64",))
         self._captures = [_Taken(path) for path in captures]
         self._takes_frags = takes_frags
         self.place = ""
         """Which frame was taken last, in words."""
 
     def __iter__(self) -> Iterator[Frame]:
-        for number, text in enumerate(self._built, 1):
+        for number, text in enumerate(self.built, 1):
             self.place = f"packet {number} ({text})"
             kind, _, size = text.partition(":")
             frame_bytes = whole_number(size)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
@@ -63,7 +63,9 @@ class Subject:
     On the native engine it is a function of a NativeSpec, which works on the frame's bytes.
     `operations` is how often one run of the program performs what is measured. Subjects with
     the same object, program and `instance` share a load; a twin differs by `instance` alone.
-    `action` is what the program must return: anything else and it did not do its work.
+    `action` is what the program must return: anything else and it did not do its work. None: any
+    will do, of programs that nobody here wrote.
+    `constants` are what its .rodata holds, by variable, set when it is loaded.
     `datapath` are variants of what lies around the program, for engines that have them.
     `requires` are features that a native function needs of the processor, by LLVM's names.
     `loop_in_function`: the loop of operations is in a function that the program calls, so that
@@ -77,9 +79,10 @@ class Subject:
     object: ObjectSpec | NativeSpec
     program: str
     frame: Frame
-    action: int = XDP_PASS
+    action: int | None = XDP_PASS
     operations: int = 1
     globals: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, int | bytes] = field(default_factory=dict)
     instance: int = 0
     datapath: Mapping[str, str] = field(default_factory=dict)
     requires: tuple[str, ...] = ()
@@ -174,6 +177,15 @@ class Session(Protocol):
         exc: BaseException | None,
         traceback: TracebackType | None,
     ) -> None: ...
+
+
+@runtime_checkable
+class Repeating(Protocol):
+    """A session whose timed calls run a program again and again on one buffer."""
+
+    def repeated(self, key: str) -> Outcome:
+        """What a program did last, after as many runs on one buffer as a timed call makes of the
+        packet method: one that changes its packet finds what the run before left."""
 
 
 class Engine(Protocol):

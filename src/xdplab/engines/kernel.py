@@ -125,7 +125,9 @@ class KernelSession:
         name = _object_name(subject.load_key)
         loaded = self._objects.get(name)
         if loaded is None:
-            loaded = LoadedObject(subject.bpf_object, (subject.program,), all_maps=False)
+            loaded = LoadedObject(
+                subject.bpf_object, (subject.program,), subject.constants, all_maps=False
+            )
             self._objects[name] = loaded
             self._rings[name] = []
             self._prepare_maps(loaded, subject)
@@ -179,7 +181,7 @@ class KernelSession:
                 f"running {subject.program} once on a frame of {len(subject.frame.data)} bytes",
                 error.errno or 0,
             ) from None
-        if outcome.retval != subject.action:
+        if subject.action is not None and outcome.retval != subject.action:
             self.missing[subject.key] = (
                 f"{subject.program} returned {action_name(outcome.retval)} where "
                 f"{action_name(subject.action)} means that it did its work"
@@ -258,10 +260,16 @@ class KernelSession:
         return Preparation(pokes, self._rings[_object_name(subject.load_key)])
 
     def run(self, key: str) -> Outcome:
+        return self._run(key, 1)
+
+    def repeated(self, key: str) -> Outcome:
+        return self._run(key, max(1, REPEAT // self._subjects[key].operations))
+
+    def _run(self, key: str, repeat: int) -> Outcome:
         subject = self._subjects[key]
         self._preparation(subject)()
         fd = self._object(subject).prog_fd(subject.program)
-        outcome = _test_run(fd, subject).outcome()
+        outcome = _test_run(fd, subject).outcome(repeat)
         return Outcome(outcome.retval, outcome.data)
 
     def read_global(self, key: str, name: str) -> int | float | bytes:

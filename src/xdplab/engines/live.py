@@ -124,7 +124,7 @@ class LiveSession:
         wait_for(route.arrived, target)
         if route.arrived() < target:
             raise KernelError(f"sending a packet to {subject.program}: it did not arrive", 0)
-        return Outcome(subject.action, subject.frame.data)
+        return Outcome(subject.action or 0, subject.frame.data)
 
     def read_global(self, key: str, name: str) -> int | float | bytes:
         """KeyError: what programs keep is counted, not read."""

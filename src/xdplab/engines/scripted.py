@@ -76,7 +76,7 @@ class ScriptedSession:
         return _Timer(self, key, self._subjects[key].operations, 2 if doubled else 1)
 
     def run(self, key: str) -> Outcome:
-        return Outcome(self._subjects[key].action, self._subjects[key].frame.data)
+        return Outcome(self._subjects[key].action or 0, self._subjects[key].frame.data)
 
     def read_global(self, key: str, name: str) -> int | float | bytes:
         return self._engine.globals[name]

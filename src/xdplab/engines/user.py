@@ -20,8 +20,8 @@ from types import TracebackType
 
 from xdplab.engines.base import LoadKey, Method, Network, Outcome, Subject, Timer, action_name
 from xdplab.engines.pinning import pinned_cpu
-from xdplab.errors import MissingFeatureError
-from xdplab.packets.frame import Frame
+from xdplab.errors import MissingFeatureError, XdplabError
+from xdplab.packets.frame import MINIMUM_BYTES, Frame
 from xdplab.program.uses import uses
 from xdplab.user import runtime
 from xdplab.user.abi import SkbReuse, UserBuffer, UserJob, UserRoute
@@ -47,6 +47,9 @@ _STACK_SHIFTS = range(0, 4096, 16)
 process has its stack is luck, and decides which of a program's stores meet in a cache line."""
 
 _SEED = 20
+
+_BUDGET = 1 << 62
+"""Instructions that checked programs may take in a call: no limit."""
 
 BUFFERS = 64
 """Buffers that packets rotate through: a NAPI budget's worth."""
@@ -75,7 +78,11 @@ class _Timer:
         # The program may have been placed anew since: what is where is looked up each time.
         self._job.program = self._loaded.program.address
         self._job.frame = ctypes.addressof(self._loaded.object.frame)
-        return int(self._loaded.run(ctypes.addressof(self._job)))
+        elapsed_ns = int(self._loaded.run(ctypes.addressof(self._job)))
+        if self._job.done < self._job.packets:
+            # What a checked program's fault ended is no time of anything.
+            raise self._loaded.fault()
+        return elapsed_ns
 
 
 class _ModelTimer:
@@ -101,13 +108,14 @@ class _ModelTimer:
 class _Loaded:
     """One program of one object with what it runs on: shared by the subjects of a load key."""
 
-    def __init__(self, subject: Subject, cache: ObjectCache, copy: LoadedCode) -> None:
+    def __init__(self, subject: Subject, cache: ObjectCache, copy: LoadedCode, mode: Mode) -> None:
         # Maps of other programs would take memory and have nothing to do here.
         _, used = uses(subject.bpf_object, (subject.program,))
         maps = {name: one for name, one in subject.bpf_object.maps.items() if name in used}
         self._spec = replace(subject.bpf_object, maps=maps)
         self._subject = subject
         self._cache = cache
+        self._mode = mode
         self.run = runtime.library().function("user_run", ctypes.c_uint64, ctypes.c_void_p)
         self._rings: dict[int, tuple[Frame, object, ctypes.Array[UserBuffer]]] = {}
         self._model: VethModel | None = None
@@ -119,7 +127,11 @@ class _Loaded:
     def _open(self) -> None:
         subject = self._subject
         self.object = UserObject(
-            self._spec, Options(Mode.TIMED), cache=self._cache, copy=self._copy
+            self._spec,
+            Options(self._mode),
+            constants=subject.constants,
+            cache=self._cache,
+            copy=self._copy,
         )
         self.program: UserProgram = self.object.program(subject.program)
         for name, entries in subject.entries.items():
@@ -148,6 +160,8 @@ class _Loaded:
         for ring in self._ring_maps:
             ring.skip()
         state = self.object.state
+        # A call has thousands of packets; each of them ended by itself when it was looked at.
+        state.budget, state.fault = _BUDGET, 0
         state.clear_head = datapath_value("clear_head", subject.datapath.get("clear_head", "none"))
         state.trait_move = datapath_value(
             "trait_move", subject.datapath.get("trait_move", "memmove")
@@ -194,7 +208,17 @@ class _Loaded:
         """Run once, and bring back what came of it."""
         self.prepare(subject)
         outcome = self.program.run(subject.frame)
+        if outcome.fault is not None:
+            raise XdplabError(
+                f"running {subject.program} ended at {len(subject.frame.data)} bytes: "
+                f"{outcome.fault.message}"
+            )
         return Outcome(outcome.retval, outcome.data)
+
+    def fault(self) -> XdplabError:
+        """What ended the last call before all its packets were through."""
+        message = self.program.fault_record(self.object.state).message
+        return XdplabError(f"measuring {self._subject.program} ended in its midst: {message}")
 
     def close(self) -> None:
         """Give up the object."""
@@ -236,9 +260,16 @@ class UserSession:
 
     capacity: int | None = None
 
-    def __init__(self, subjects: Sequence[Subject], method: Method, cpu: int | None) -> None:
+    def __init__(
+        self,
+        subjects: Sequence[Subject],
+        method: Method,
+        cpu: int | None,
+        mode: Mode = Mode.TIMED,
+    ) -> None:
         self._subjects = {subject.key: subject for subject in subjects}
         self._method = method
+        self._mode = mode
         self._exit = contextlib.ExitStack()
         self._loaded: dict[LoadKey, _Loaded] = {}
         self._placements = 0
@@ -261,7 +292,7 @@ class UserSession:
             key = subject.load_key
             if key not in self._loaded and key not in lacking:
                 try:
-                    loaded = _Loaded(subject, cache, self._copies[-1])
+                    loaded = _Loaded(subject, cache, self._copies[-1], self._mode)
                 except MissingFeatureError as error:
                     lacking[key] = f"the user-space engine lacks {error.feature}"
                 else:
@@ -271,7 +302,7 @@ class UserSession:
                 self.missing[subject.key] = lacking[key]
                 continue
             retval = self.run(subject.key).retval
-            if retval != subject.action:
+            if subject.action is not None and retval != subject.action:
                 self.missing[subject.key] = (
                     f"{subject.program} returned {action_name(retval)} where "
                     f"{action_name(subject.action)} means that it did its work"
@@ -306,6 +337,18 @@ class UserSession:
         subject = self._subjects[key]
         return self._loaded[subject.load_key].outcome(subject)
 
+    def repeated(self, key: str) -> Outcome:
+        subject = self._subjects[key]
+        loaded = self._loaded[subject.load_key]
+        outcome = loaded.outcome(subject)
+        for _ in range(PACKETS // BUFFERS - 1):
+            # A frame of which nothing is left is one that no program could be given.
+            if len(outcome.data) < MINIMUM_BYTES:
+                break
+            changed = replace(subject, frame=replace(subject.frame, data=outcome.data))
+            outcome = loaded.outcome(changed)
+        return outcome
+
     def read_global(self, key: str, name: str) -> int | float | bytes:
         return self._loaded[self._subjects[key].load_key].read(name)
 
@@ -337,8 +380,10 @@ class UserEngine:
         name: tuple(values) for name, values in DATAPATH.items()
     }
 
-    def __init__(self, chosen: Mapping[str, str] | None = None) -> None:
-        """`chosen` are variants of the data path for subjects that leave them open."""
+    def __init__(self, chosen: Mapping[str, str] | None = None, mode: Mode = Mode.TIMED) -> None:
+        """`chosen` are variants of the data path for subjects that leave them open. `mode` is
+        CHECKED for programs that no verifier has seen: their accesses are then checked."""
+        self._mode = mode
         self.chosen: Mapping[str, str] = dict(chosen or {})
         check_choice(self.chosen)
 
@@ -354,4 +399,4 @@ class UserEngine:
         is no runtime for this machine.
         """
         full = [replace(one, datapath={**self.chosen, **one.datapath}) for one in subjects]
-        return UserSession(full, method, self.cpu)
+        return UserSession(full, method, self.cpu, self._mode)

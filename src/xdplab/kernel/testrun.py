@@ -122,8 +122,9 @@ class TestRun:
         """The program's return value in the last call (u32)."""
         return int(self._attr.retval)
 
-    def outcome(self) -> TestRunOutcome:
-        """Run once and bring back the frame and, where one was given, the ctx."""
+    def outcome(self, repeat: int = 1) -> TestRunOutcome:
+        """Run, and bring back the frame and, where one was given, the ctx, as the last run left
+        them: every run but the first finds what the one before did to its frame."""
         attr = self._attr
         room = attr.data_size_in + 4096
         out = ctypes.create_string_buffer(room)
@@ -132,7 +133,7 @@ class TestRun:
         if attr.ctx_in:
             attr.ctx_out, attr.ctx_size_out = ctypes.addressof(ctx_out), 24
         try:
-            self(1)
+            self(repeat)
             return TestRunOutcome(
                 retval=self.retval,
                 data=out.raw[: attr.data_size_out],

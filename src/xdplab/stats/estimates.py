@@ -138,6 +138,13 @@ def total(first: Estimate, second: Estimate) -> Estimate:
     )
 
 
+def scaled(figure: Estimate, factor: float) -> Estimate:
+    """The figure times a factor that is known exactly and not below zero."""
+    return Estimate(
+        factor * figure.point, factor * figure.low, factor * figure.high, figure.level, figure.n
+    )
+
+
 def ratio(numerator: Estimate, denominator: Estimate) -> Estimate | None:
     """Their ratio with relative errors added as roots of squares; None where it has no meaning
     because the denominator's interval reaches zero."""
