@@ -32,8 +32,8 @@ NOT_JUDGED = "not judged"
 """The verdict where the sides' environments are unlike and nobody asked for one all the same."""
 
 ALLOWANCE = 0.01
-"""Standard deviation from run to run as a share of a figure, for sides of one run. Ten runs of one
-thing in a row stayed below it (benchmarks/compare_alarms.py, docs/compare.md)."""
+"""Standard deviation from run to run as a share of a figure, for sides of one run: an assumption.
+Points of runs under load scattered by 1 to 3 %, which holds the scatter of their loads as well."""
 
 _EXACT_LEVEL = 1.0
 _LARGEST = 1e50
