@@ -136,6 +136,11 @@ def _plan(
                 )
         if wanted[0] is not None:
             measures.append(Measure(TWIN, twin.key, parameters, programs[0].name, own[0].key))
+    if engine.name == "user":
+        notes.append(
+            "Every memory access is checked here, as no verifier has seen the programs; that is "
+            "part of the figures."
+        )
     if operations is not None:
         notes.append(
             f"A run performs {operations} operations; figures are of one, the run's own share of "
@@ -167,7 +172,7 @@ def _steady(
                 f"{program.name} was left out: it returned {action} with {len(first.data)} bytes "
                 f"at first, and {action_name(last.retval)} with {len(last.data)} after the runs "
                 "of one timed call, which find the packet, and the maps, as the run before left "
-                "them. Have it put back what it changes, or measure a version that does not"
+                "them. Have it put back what it changes, or measure a version that does not."
             )
     return actions, notes
 
