@@ -160,4 +160,7 @@ def test_a_run_without_intervals_results_or_environment_has_a_report() -> None:
     bare = replace(result(), estimate=Estimate(3.0, -math.inf, math.inf, 0.95, 2), trials=())
     assert "too few loads" in run_page(document(results=[bare]), ()).text
     assert "How it was measured" in run_page(document(results=[]), ()).text
+    compiled = replace(document(), environment={"compiler": "clang 22"})
+    assert "clang 22" in run_page(compiled, ()).text
+    assert "unknown model" not in run_page(compiled, ()).text
     assert "none is named" in run_page(replace(document(), environment={}), ()).text

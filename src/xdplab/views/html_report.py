@@ -447,8 +447,10 @@ def _environment(document: Document) -> Iterator[ET.Element]:
     if not document.environment:
         yield element("p", "Counts are the same on every machine: none is named.", class_="lead")
         return
-    for line in machine_lines(document.environment):
-        yield element("p", line)
+    if document.environment.keys() & {"cpu", "kernel"}:
+        # Counts know their compiler at the most, and no machine.
+        for line in machine_lines(document.environment):
+            yield element("p", line)
     rows = list(itertools.islice(_flat("", document.environment), 200))
     yield folded("All that is known of it", facts(rows, "environment"))
 
