@@ -32,6 +32,10 @@ _LOOK_S = 0.1
 """How long a signal may have to wait. Whoever looks around takes time from the generator."""
 
 
+_REMOVAL_S = 0.5
+"""How long the kernel may take from having an interface down to having it removed."""
+
+
 @dataclass(frozen=True, slots=True)
 class SentReading:
     """Packets in `seconds`: since the start, or between two readings.
@@ -160,6 +164,14 @@ class SendSession:
         """Whether the interface was removed, or moved to another namespace."""
         return not name_of(self.plan.interface.ifindex)
 
+    def goes(self) -> bool:
+        """Whether it is gone, or is while this waits: what is removed is down first, and who sends
+        hears of that."""
+        until = time.monotonic() + _REMOVAL_S
+        while not self.gone and time.monotonic() < until:
+            time.sleep(_LOOK_S / 10)
+        return self.gone
+
     def wait(self, seconds: float) -> bool:
         """Wait until all is sent; False after `seconds`, or sooner, since signals are looked for.
 
@@ -250,7 +262,7 @@ def watch_sending(
     try:
         total = session.stop()
     except XdplabError:
-        if not session.gone:
+        if not session.goes():
             raise
         why, total = Why.GONE, session.read()
     last = total.since(before)
@@ -264,7 +276,7 @@ def _waited(session: SendSession, seconds: float) -> Why | None:
         return Why.PACKETS if session.wait(seconds) else None
     except XdplabError:
         # What sending then fails with says no more than that.
-        if not session.gone:
+        if not session.goes():
             raise
         return Why.GONE
 
