@@ -26,8 +26,10 @@ ROWS = (
     {"suites"},
     {"comparison", "environments", "judged", "noticed", "counting"},
     {"experiment"},
+    {"lab"},
     {"store"},
     {"views"},
+    {"pytest_baselines"},
     {"cli", "pytest_plugin", "__main__"},
 )
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,28 +11,11 @@ from xdplab.cli.arguments import whole_number
 from xdplab.errors import CaptureEndError, FrameError, UsageError
 from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
 from xdplab.packets.pcap import capture_frames, capture_name
-from xdplab.program import (
-    CODE_FLAGS,
-    ObjectSpec,
-    ProgramSpec,
-    compile_object,
-    compiler_version,
-    read_object,
-)
+from xdplab.program.chosen import Chosen, program_of
 from xdplab.records import Warning
 from xdplab.user.buffer import MAXIMUM_LINEAR_BYTES
 
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """The object and the program that were named. `compiler` and `flags` are what made the object
-    here of its source, "" where it was an object already.
-    """
-
-    spec: ObjectSpec
-    program: ProgramSpec
-    compiler: str = ""
-    flags: str = ""
+__all__ = ["Chosen", "Frames", "defines_of", "program_of"]
 
 
 def defines_of(macros: Sequence[str]) -> dict[str, str]:
@@ -45,64 +27,6 @@ def defines_of(macros: Sequence[str]) -> dict[str, str]:
             raise UsageError(f"-D {macro!r} names no macro. Give NAME or NAME=TEXT")
         defines[name] = text if equals else "1"
     return defines
-
-
-def program_of(
-    argument: str, include: Sequence[Path] = (), defines: Mapping[str, str] | None = None
-) -> Chosen:
-    """What OBJ[:PROG] names; OBJ is a .bpf.o, or a .bpf.c to compile with `include` and `defines`.
-
-    UsageError where there is no such file or XDP program, or where several could be meant.
-    """
-    named, name = argument, ""
-    if not os.path.exists(named) and ":" in argument:  # noqa: PTH110 - a name too long is none
-        named, _, name = argument.rpartition(":")
-        if not name:
-            raise UsageError(
-                f"{argument!r} names no program behind its colon. Give OBJ:PROG, or OBJ where it "
-                "has a single program"
-            )
-    if not os.path.exists(named):  # noqa: PTH110 - as above
-        raise UsageError(
-            f"there is no file {named!r}. Give OBJ or OBJ:PROG, such as filter.bpf.o:drop"
-        )
-    path = Path(named)
-    if path.suffix == ".c":
-        raw = compile_object(path, include=include, defines=defines)
-        spec = read_object(raw, path.name.removesuffix(".c").removesuffix(".bpf"))
-        options = [f"-D{macro}={text}" for macro, text in (defines or {}).items()]
-        compiler, flags = compiler_version() or "an unknown compiler", [*CODE_FLAGS, *options]
-        return Chosen(spec, _one_of(spec, path, name), compiler, " ".join(flags))
-    if include or defines:
-        raise UsageError(f"-I and -D are for a source that is compiled; {path} is an object")
-    spec = read_object(path)
-    return Chosen(spec, _one_of(spec, path, name))
-
-
-def _one_of(spec: ObjectSpec, path: Path, name: str) -> ProgramSpec:
-    known = [program.name for program in spec.programs.values() if program.is_xdp]
-    if not known:
-        sections = ", ".join(f'SEC("{program.section}")' for program in spec.programs.values())
-        raise UsageError(
-            f"{path} has no XDP program, only {sections}. Give one whose section is "
-            'SEC("xdp") or SEC("xdp.frags")'
-        )
-    if not name:
-        if len(known) != 1:
-            raise UsageError(
-                f"{path} has {len(known)} programs: {', '.join(known)}. "
-                f"Name one, such as {path}:{known[0]}"
-            )
-        name = known[0]
-    program = spec.programs.get(name)
-    if program is None:
-        raise UsageError(f"{path} has no program {name!r}. It has: {', '.join(known)}")
-    if not program.is_xdp:
-        raise UsageError(
-            f'{name} of {path} is no XDP program: it is in SEC("{program.section}"). '
-            f"XDP programs there: {', '.join(known)}"
-        )
-    return program
 
 
 @dataclass(slots=True)

@@ -27,6 +27,8 @@ _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390
 
 _MAP_LOOKUP_ELEM = 1
 _MAP_UPDATE_ELEM = 2
+_MAP_DELETE_ELEM = 3
+_MAP_GET_NEXT_KEY = 4
 _PROG_LOAD = 5
 _PROG_GET_NEXT_ID = 11
 _MAP_GET_NEXT_ID = 12
@@ -403,6 +405,42 @@ def map_lookup_by_cpu(map_fd: int, key: bytes, value_bytes: int) -> list[bytes]:
     _bpf(_MAP_LOOKUP_ELEM, attr)
     raw = values.raw
     return [raw[start : start + value_bytes] for start in range(0, len(raw), room)]
+
+
+def map_lookup(map_fd: int, key: bytes, value_bytes: int) -> bytes | None:
+    """One entry's value, None where the key is not there. Not for per-CPU maps."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    value = ctypes.create_string_buffer(value_bytes)
+    attr = _MapElemAttr(
+        map_fd=map_fd, key=ctypes.addressof(key_buffer), value=ctypes.addressof(value)
+    )
+    try:
+        _bpf(_MAP_LOOKUP_ELEM, attr)
+    except FileNotFoundError:
+        return None
+    return value.raw
+
+
+def map_delete(map_fd: int, key: bytes) -> None:
+    """Remove an entry; FileNotFoundError where it is not there, OSError(EINVAL) of an array."""
+    key_buffer = ctypes.create_string_buffer(key, len(key))
+    _bpf(_MAP_DELETE_ELEM, _MapElemAttr(map_fd=map_fd, key=ctypes.addressof(key_buffer)))
+
+
+def map_keys(map_fd: int, key_bytes: int) -> Iterator[bytes]:
+    """Keys in the kernel's order. Entries that come or go meanwhile may be missed."""
+    buffer = ctypes.create_string_buffer(key_bytes)
+    following = ctypes.create_string_buffer(key_bytes)
+    key = 0
+    while True:
+        attr = _MapElemAttr(map_fd=map_fd, key=key, value=ctypes.addressof(following))
+        try:
+            _bpf(_MAP_GET_NEXT_KEY, attr)
+        except FileNotFoundError:
+            return
+        buffer.raw = following.raw
+        key = ctypes.addressof(buffer)
+        yield buffer.raw
 
 
 @cache
