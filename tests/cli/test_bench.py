@@ -61,6 +61,11 @@ SEC("xdp") int shrinks(struct xdp_md *ctx)
 	return adjust_head(ctx, 2) ? XDP_ABORTED : XDP_TX;
 }
 
+SEC("xdp") int takes_turns(struct xdp_md *ctx)
+{
+	return ++answer & 1 ? XDP_PASS : XDP_DROP;
+}
+
 SEC("xdp") int goes_astray(struct xdp_md *ctx)
 {
 	__u8 *start = (void *)(long)ctx->data;
@@ -157,6 +162,8 @@ def test_constants_and_variables_and_maps_are_as_they_are_given(own: Path, tmp_p
 
 @pytest.mark.parametrize("engine", ["user", pytest.param("kernel", marks=pytest.mark.needs_kernel)])
 def test_what_does_something_else_when_run_again_is_not_measured(own: Path, engine: str) -> None:
+    result = xdplab("bench", f"{own}:takes_turns", "--engine", engine, "--time", "0.3")
+    assert_clean_error(result, 3, "takes_turns was left out", "XDP_DROP", "XDP_PASS")
     result = xdplab("bench", f"{own}:shrinks", "--engine", engine, "--time", "0.3")
     assert_clean_error(
         result,

@@ -77,7 +77,14 @@ def test_a_signal_before_anything_was_measured_ends_at_once(
 def test_a_signal_keeps_what_was_measured(
     tmp_path: Path, after_s: float, number: signal.Signals
 ) -> None:
-    target = tmp_path / "run.json"
+    kept = kept_after(tmp_path / "run.json", after_s, number)
+    # In three seconds something is measured, but on a machine that has other things to do.
+    if after_s >= 3 and not kept:
+        assert kept_after(tmp_path / "again.json", 5 * after_s, number)
+
+
+def kept_after(target: Path, after_s: float, number: signal.Signals) -> int:
+    """How many figures a run kept that a signal ended after so long; what it then says of it."""
     process = measuring("adjust-head", "--json", str(target))
     time.sleep(after_s)
     process.send_signal(number)
@@ -92,8 +99,7 @@ def test_a_signal_keeps_what_was_measured(
     # A table where there is something to show, and none of nothing but excuses.
     assert ("adjust_head" in stdout) == bool(measured)
     assert (stdout == "") == (not measured)
-    if after_s >= 3:
-        assert measured
+    return len(measured)
 
 
 @pytest.mark.parametrize("signals", [2, 3])

@@ -6,7 +6,7 @@ import math
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from xdplab.records import Estimate
@@ -65,6 +65,8 @@ def test_noise_is_hollow_and_published_figures_say_that_they_are() -> None:
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
+@example([5e-324])
+@example([-1e-300, 1e-310])
 def test_whatever_the_figures_are_all_lies_on_the_plot(points: list[float]) -> None:
     tracks = [
         Track(f"{point}", estimate=Estimate(point, -math.inf, math.inf, 0.95, 2), dots=[point])

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdplab.engines.base import Engine, Entries, Method, Repeating, Subject, action_name
+from xdplab.engines.base import Engine, Entries, Method, Outcome, Repeating, Subject, action_name
 from xdplab.errors import UsageError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
@@ -162,19 +162,27 @@ def _steady(
                 notes.append(f"{program.name} was left out: {session.missing[subject.key]}.")
                 continue
             first = session.run(subject.key)
-            last = session.repeated(subject.key) if isinstance(session, Repeating) else first
+            # Twice, for what takes turns is the same again after an even number of runs.
+            last = session.run(subject.key)
+            if isinstance(session, Repeating) and _is_same(first, last):
+                last = session.repeated(subject.key)
             action = action_name(first.retval)
-            if (first.retval, len(first.data)) == (last.retval, len(last.data)):
+            if _is_same(first, last):
                 actions.append(action)
                 continue
             actions.append(None)
             notes.append(
                 f"{program.name} was left out: it returned {action} with {len(first.data)} bytes "
-                f"at first, and {action_name(last.retval)} with {len(last.data)} after the runs "
-                "of one timed call, which find the packet, and the maps, as the run before left "
-                "them. Have it put back what it changes, or measure a version that does not."
+                f"at first, and {action_name(last.retval)} with {len(last.data)} when it ran "
+                "again, as it does in a timed call: each run finds the packet, and the maps, as "
+                "the one before left them. Have it put back what it changes, or measure a version "
+                "that does not."
             )
     return actions, notes
+
+
+def _is_same(first: Outcome, last: Outcome) -> bool:
+    return (first.retval, len(first.data)) == (last.retval, len(last.data))
 
 
 def _tables(

@@ -30,6 +30,7 @@ _TRACK = 14
 _GAP = 7
 _AXIS = 34
 _LEFT, _SPAN = 3.0, 94.0
+_SMALLEST = 1e-100
 _LARGEST = 1e150
 """Figures beyond it, which no clock gives, would make a scale overflow."""
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "4 2", "1 3", "10 4", "3 1")
@@ -178,7 +179,8 @@ class _Scale:
 
     def __init__(self, low: float, high: float) -> None:
         self.low = low
-        self.high = high if high > low else low + 1.0
+        # Figures that small are zeros, and have no logarithm to be divided by.
+        self.high = high if high - low > _SMALLEST else low + 1.0
 
     def at(self, value: float) -> float:
         inside = min(max(value, self.low), self.high)
