@@ -42,9 +42,10 @@ WHY_NO_KERNEL = _why_no_kernel()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # A background job of a script ignores SIGINT, its children too, and runs that are
-    # ended by it in these tests would go on for a minute each.
+    # A background job of a script ignores SIGINT and SIGQUIT, its children too, and runs that are
+    # ended by them in these tests would go on for a minute each.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line(
         "markers", "needs_kernel: loads programs into the running kernel; skips where it may not"
     )

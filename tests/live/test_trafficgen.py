@@ -210,7 +210,9 @@ def test_without_a_right_it_says_which() -> None:
             result = subprocess.run(
                 ["setpriv", "--reuid=65534", "--clear-groups", XDPLAB, "trafficgen", "lo",
                  "-m", "02:00:00:00:00:01", "-n", "1"],
-                capture_output=True, text=True, check=False, timeout=60, env=environment(),
+                capture_output=True, text=True, check=False, timeout=60,
+                # Another user's home and store are not that user's.
+                env=environment({"HOME": "/nonexistent", "XDPLAB_STORE": ""}),
             )  # fmt: skip
     except FileNotFoundError:
         pytest.skip("setpriv (util-linux) is not here")
