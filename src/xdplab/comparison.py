@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 
 from xdplab.environments import Unlike, clock_ghz, unlike
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
-from xdplab.stats import differences, estimates
+from xdplab.stats import differences, estimates, rates
 from xdplab.suites.base import TWIN
 
 EQUAL = "equal"
@@ -81,7 +81,8 @@ class Difference:
 
     @property
     def is_exact(self) -> bool:
-        return self.result.estimate is not None and self.result.estimate.level == _EXACT_LEVEL
+        """Whether it is a count, of which any difference is one."""
+        return _is_exact(self.result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ def _row(
     olds, news = _figures(before, cycles), _figures(after, cycles)
     if not olds or not news:
         return None
-    if olds[0].level == _EXACT_LEVEL:
+    if _is_exact(result):
         old, new, chance, note = _envelope(olds), _envelope(news), 0.0, ""
         # Their ends are extremes over packets, no error: the change has none either.
         moved = new.point - old.point
@@ -291,6 +292,15 @@ def _judged(rows: Sequence[Difference], judge: bool) -> list[Difference]:
             )
         )
     return found
+
+
+def _is_exact(result: Result) -> bool:
+    """Counts have no error; rates over intervals have no level either, but traffic varies."""
+    return (
+        result.estimate is not None
+        and result.estimate.level == _EXACT_LEVEL
+        and result.method != rates.METHOD
+    )
 
 
 def _figures(results: Sequence[Result], cycles: bool) -> list[Estimate]:

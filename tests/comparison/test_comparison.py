@@ -25,6 +25,7 @@ from xdplab.comparison import (
 )
 from xdplab.errors import NotPossibleError, UsageError
 from xdplab.records import RESOLVED, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.stats import rates
 from xdplab.store.store import Store
 from xdplab.suites.base import TWIN
 from xdplab.views.comparison import commit_text
@@ -295,3 +296,16 @@ def test_columns_stand_side_by_side_in_either_unit() -> None:
         assert figure in text
     with pytest.raises(UsageError, match="columns have no verdict"):
         called("before", "after", "last", "--fail-above", "1%")
+
+
+def test_rates_of_traffic_that_varied_are_no_counts() -> None:
+    def rate(pps: float) -> Result:
+        intervals = Estimate(pps, 0.9 * pps, 1.1 * pps, 1.0, 5)
+        return replace(
+            result(), metric="rate_pps", method=rates.METHOD, estimate=intervals, resolution=0
+        )
+
+    (row,) = between([rate(1e6)], [rate(1.01e6)]).rows
+    assert row.verdict == WITHIN_NOISE
+    (row,) = between([rate(1e6)], [rate(4e6)]).rows
+    assert row.verdict == RESOLVED

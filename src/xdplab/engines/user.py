@@ -2,7 +2,8 @@
 
 A packet goes round in the runtime's native loop, over a ring of buffers as a driver has one: with a
 single buffer the store of one packet is forwarded to the load of the next, which no NIC
-does. Placing a program loads its code once more, at another address.
+does. Placing a program loads its code once more, at another address. Timers, what is loaded and the
+session know each other's memory, and so share this file, which is long for it.
 """
 
 from __future__ import annotations

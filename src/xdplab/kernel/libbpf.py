@@ -2,7 +2,8 @@
 
 libbpf does what must not be done again by hand: CO-RE, BTF, kfuncs, maps, global data. Its
 messages are captured, never printed. What it relocated can be taken out as instructions and
-loaded again by bpf.prog_load, so that one program can be placed many times.
+loaded again by bpf.prog_load, so that one program can be placed many times. It is long for the
+signatures of libbpf and for telling its failures apart.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ def own_suite(
     return Suite(NAME, "your own programs", (), plan, tables)
 
 
-def classify(program: Own, frames: Sequence[Frame], engine: Engine) -> list[tuple[int, Frame]]:
+def classify(program: Own, frames: Sequence[Frame], engine: Engine) -> list[int]:
     """What the program returns for each frame, maps as they are loaded for each batch of frames."""
-    found: list[tuple[int, Frame]] = []
+    found: list[int] = []
     for start in range(0, len(frames), _BATCH):
         batch = frames[start : start + _BATCH]
         subjects = [_subject(program, str(index), frame) for index, frame in enumerate(batch)]
@@ -74,7 +74,7 @@ def classify(program: Own, frames: Sequence[Frame], engine: Engine) -> list[tupl
                 raise UsageError(
                     f"{program.name} cannot run: {next(iter(session.missing.values()))}"
                 )
-            found += [(session.run(one.key).retval, one.frame) for one in subjects]
+            found += [session.run(one.key).retval for one in subjects]
     return found
 
 
@@ -203,10 +203,7 @@ def _tables(
     for one in classes:
         begins = True
         for program in programs:
-            found = [
-                r for r in results.all()
-                if r.variant == program.name and r.parameters.get("packet") == one.label
-            ]  # fmt: skip
+            found = _of(results, program, one)
             cost = _over(found, EMPTY)
             cells: list[Cell] = [
                 program.name,
@@ -232,6 +229,14 @@ def _tables(
     ]
 
 
+def _of(results: Results, program: Own, one: FrameClass) -> list[Result]:
+    return [
+        result
+        for result in results.all()
+        if result.variant == program.name and result.parameters.get("packet") == one.label
+    ]
+
+
 def _over(results: Sequence[Result], baseline: str) -> Result | None:
     return next((r for r in results if r.baseline == baseline and r.estimate is not None), None)
 
@@ -244,13 +249,7 @@ def _whole(programs: Sequence[Own], classes: Sequence[FrameClass], results: Resu
         for baseline in (EMPTY, programs[0].name)[: min(2, len(programs))]:
             parts = []
             for one in classes:
-                found = _over(
-                    [
-                        r for r in results.all()
-                        if r.variant == program.name and r.parameters.get("packet") == one.label
-                    ],
-                    baseline,
-                )  # fmt: skip
+                found = _over(_of(results, program, one), baseline)
                 if found is not None and found.estimate is not None:
                     parts.append(estimates.scaled(found.estimate, one.share))
             cell = None

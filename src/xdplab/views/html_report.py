@@ -2,6 +2,7 @@
 
 What is drawn and written is the suites' and the comparison's; here is its order on the page, and
 how much of it. A page beyond LARGEST_BYTES is made anew with less of everything, which it says.
+It is long because each part of the page has a function, and they share one budget of bytes.
 """
 
 from __future__ import annotations
