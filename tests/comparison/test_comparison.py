@@ -302,7 +302,12 @@ def test_rates_of_traffic_that_varied_are_no_counts() -> None:
     def rate(pps: float) -> Result:
         intervals = Estimate(pps, 0.9 * pps, 1.1 * pps, 1.0, 5)
         return replace(
-            result(), metric="rate_pps", method=rates.METHOD, estimate=intervals, resolution=0
+            result(),
+            metric="rate_pps",
+            method=rates.METHOD,
+            estimate=intervals,
+            resolution=0,
+            cycles=None,
         )
 
     (row,) = between([rate(1e6)], [rate(1.01e6)]).rows
