@@ -4,7 +4,9 @@ In wheels and in editable installs
 - every src/xdplab/bpf/NAME.bpf.c becomes src/xdplab/bpf/objects/NAME.bpf.o;
 - src/xdplab/user/runtime/runtime.c becomes runtime/objects/runtime.ARCHITECTURE.ll, the user-space
   engine's runtime as LLVM IR, for each architecture below;
-- every src/xdplab/native/NAME.c becomes native/objects/NAME.ARCHITECTURE.ll in the same way.
+- every src/xdplab/native/NAME.c becomes native/objects/NAME.ARCHITECTURE.ll in the same way;
+- src/xdplab/guests/runner/runner.c becomes runner/objects/runner.x86_64, the static program that a
+  guest kernel runs.
 
 The objects are the same wherever they are built, so the wheel is pure. BUILD.json beside them
 says what they were made from.
@@ -39,6 +41,7 @@ class ObjectsHook(BuildHookInterface[Any]):
             _build_bpf_objects(compiler, root / "src" / "xdplab" / "bpf")
             _build_runtime(compiler, root / "src" / "xdplab" / "user" / "runtime")
             _build_native(compiler, root / "src" / "xdplab" / "native")
+            _build_runner(compiler, root / "src" / "xdplab" / "guests" / "runner")
         except Exception as error:
             # A front end shows a traceback for anything but SystemExit, and the
             # compiler's own words would drown in it.
@@ -49,6 +52,7 @@ class ObjectsHook(BuildHookInterface[Any]):
             "/src/xdplab/bpf/objects/*",
             "/src/xdplab/user/runtime/objects/*",
             "/src/xdplab/native/objects/*",
+            "/src/xdplab/guests/runner/objects/*",
         ]
 
 
@@ -80,6 +84,12 @@ def _build_native(compiler: ModuleType, native: Path) -> None:
         for architecture in ARCHITECTURES
     }
     _write(compiler, [*native.glob("*.c"), *native.glob("*.h")], native / "objects", built)
+
+
+def _build_runner(compiler: ModuleType, runner: Path) -> None:
+    # Guests are x86-64 alone: their kernels are counted by a machine that QEMU emulates.
+    built = {"runner.x86_64": compiler.compile_static(runner / "runner.c", "x86_64")}
+    _write(compiler, [runner / "runner.c"], runner / "objects", built)
 
 
 def _write(

@@ -108,14 +108,14 @@ def _key() -> str:
     # place and need no entry.
     paths = [ROOT / "pyproject.toml", ROOT / "hatch_build.py"]
     paths.append(ROOT / "src" / "xdplab" / "program" / "compile.py")
-    for directory in ("src/xdplab/bpf", "src/xdplab/user/runtime", "src/xdplab/native"):
-        paths += sorted(path for path in (ROOT / directory).glob("*.[ch]"))
+    for directory in ("bpf", "user/runtime", "native", "guests/runner"):
+        paths += sorted((ROOT / "src" / "xdplab" / directory).glob("*.[ch]"))
     digest = hashlib.sha256(str(ROOT).encode())
     for path in paths:
         digest.update(f"\0{path.name}\0".encode())
         digest.update(path.read_bytes())
         # Objects that someone removed are a reason to build them again.
-        compiled = [*(path.parent / "objects").glob(f"{path.stem}.*[ol]")]
+        compiled = [*(path.parent / "objects").glob(f"{path.stem}.*")]
         digest.update(f"\0{len(compiled)}".encode())
     return digest.hexdigest()
 

@@ -23,6 +23,9 @@ _FACTS = (
     ("mitigations", ("mitigations",)),
     ("virtual machine", ("virtualisation", "hypervisor")),
     ("programs built by", ("compiler",)),
+    ("QEMU", ("guest", "qemu")),
+    ("guest's CPU model", ("guest", "cpu")),
+    ("guest's command line", ("guest", "command_line")),
 )
 
 _TOLD = (

@@ -24,7 +24,7 @@ ROWS = (
     {"engines", "live"},
     {"guests"},
     {"suites"},
-    {"comparison", "environments", "judged", "noticed", "counting"},
+    {"comparison", "environments", "judged", "noticed", "counting", "before_after"},
     {"experiment"},
     {"lab"},
     {"store"},

@@ -103,8 +103,18 @@ def test_the_wheel_has_every_native_function_for_both_architectures(wheel: Path)
     assert {"xdplab/native/native.h", "xdplab/native/thunks.x86_64.s"} <= names
 
 
+def guest_runner(path: Path) -> bytes:
+    """The static program that guests boot, out of a wheel."""
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("xdplab/guests/runner/objects/runner.x86_64")
+
+
 def test_objects_are_the_same_from_a_source_distribution(wheel: Path, second_wheel: Path) -> None:
     assert objects(wheel) == objects(second_wheel)
+    assert guest_runner(wheel) == guest_runner(second_wheel)
+    assert guest_runner(wheel).startswith(b"\x7fELF")
+    with zipfile.ZipFile(wheel) as archive:
+        assert b"CONFIG_BPF_SYSCALL=y" in archive.read("xdplab/guests/guest.config")
 
 
 def test_wheel_works_without_a_compiler(wheel: Path, tmp_path: Path) -> None:

@@ -70,8 +70,9 @@ class Keeping:
             pass
 
     def named(self, document: Document) -> Document:
-        """The document with the tags and the note that were given."""
-        return replace(document, run=replace(document.run, tags=self.tags, note=self.note))
+        """The document with the tags and the note that were given; without one it keeps its own."""
+        note = self.note or document.run.note
+        return replace(document, run=replace(document.run, tags=self.tags, note=note))
 
     def _recorder(self, begun: Document) -> Recorder | None:
         if not self.is_on:

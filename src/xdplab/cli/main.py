@@ -32,6 +32,7 @@ _COMMANDS = {
     "redirect-cpu": "hand an interface's packets to other CPUs and count them",
     "xsk-drop": "take a queue's packets by an AF_XDP socket, drop and count them",
     "xsk-tx": "take a queue's packets by an AF_XDP socket, send them back and count them",
+    "kernel": "measure on other kernels in guests: before and after a patch",
     "trafficgen": "send packets out of an interface and count them",
     "compare": "compare runs row by row: before and after, or machines side by side",
     "report": "write a run, or what changed between two, as one page of HTML with plots",

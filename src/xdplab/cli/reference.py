@@ -25,8 +25,13 @@ def reference() -> str:
     context = click.Context(cli, info_name="xdplab")
     for name in cli.list_commands(context):
         command = cli.get_command(context, name)
-        if command is not None:
-            parts.append(_section(command, f"xdplab {name}"))
+        if command is None:
+            continue
+        parts.append(_section(command, f"xdplab {name}"))
+        if isinstance(command, click.Group):
+            parts += [
+                _section(one, f"xdplab {name} {below}") for below, one in command.commands.items()
+            ]
     return "\n".join(parts)
 
 

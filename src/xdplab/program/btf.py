@@ -30,8 +30,8 @@ _TRIPLE = struct.Struct("<III")
 _ENUM_VALUE = struct.Struct("<Ii")
 
 # What follows a type's 12 bytes: a fixed part, and a part for each of its `vlen` members.
-_FIXED_EXTRA = {INT: 4, ARRAY: 12, VAR: 4, DECL_TAG: 4}
-_MEMBER_EXTRA = {STRUCT: 12, UNION: 12, ENUM: 8, FUNC_PROTO: 8, DATASEC: 12, ENUM64: 12}
+FIXED_EXTRA = {INT: 4, ARRAY: 12, VAR: 4, DECL_TAG: 4}
+MEMBER_EXTRA = {STRUCT: 12, UNION: 12, ENUM: 8, FUNC_PROTO: 8, DATASEC: 12, ENUM64: 12}
 
 _QUALIFIERS = {VOLATILE: "volatile", CONST: "const", RESTRICT: "restrict"}
 _TRANSPARENT = {TYPEDEF, VOLATILE, CONST, RESTRICT, TYPE_TAG}
@@ -235,7 +235,7 @@ class Btf:
                 raise ObjectError(f"its BTF has a type of the unknown kind {kind}")
             count = info & 0xFFFF
             extra = offset + _TYPE.size
-            offset = extra + _FIXED_EXTRA.get(kind, 0) + _MEMBER_EXTRA.get(kind, 0) * count
+            offset = extra + FIXED_EXTRA.get(kind, 0) + MEMBER_EXTRA.get(kind, 0) * count
             if offset > end:
                 raise ObjectError("its BTF types are truncated")
             found.append(BtfType(kind, name, count, bool(info >> 31), target, extra))

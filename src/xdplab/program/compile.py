@@ -64,6 +64,15 @@ _NATIVE_FLAGS = (
     "-Wno-unused-command-line-argument",
 )
 
+# For a program that needs no C library, run as a kernel's first process. No vector registers: a
+# kernel that is counted must not save them.
+_STATIC_FLAGS = (
+    *("-std=gnu11", "-O2", "-g0", "-s", "-static", "-nostdlib", "-ffreestanding"),
+    *("-fno-builtin", "-fno-sanitize=all", "-fno-stack-protector", "-mno-sse"),
+    *("-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "-Wl,--build-id=none"),
+    *("-Wall", "-Wextra", "-Werror"),
+)
+
 # Which processor the code is for is the JIT's to say.
 _NATIVE_DROPPED = re.compile(r' "(?:target-cpu|target-features|tune-cpu)"="[^"]*"')
 
@@ -132,6 +141,16 @@ def compile_native(source: Path, architecture: str, *, builtins: bool = True) ->
         flags.append("-fno-builtin")
     text = _compile(compiler, source, flags).decode()
     return _NATIVE_DROPPED.sub("", text)
+
+
+def compile_static(source: Path, architecture: str) -> bytes:
+    """Compile one freestanding C file with a `_start` to a static ELF program for 64-bit Linux.
+
+    `architecture` is as in a target triple. The compiler is found as by `compile_object`; raises
+    CompileError as that does; warnings count as refusals.
+    """
+    flags = ["-target", f"{architecture}-linux-musl", *_STATIC_FLAGS]
+    return _compile(_find_compiler(), source, flags)
 
 
 def _compile(compiler: _Compiler, source: Path, flags: Sequence[str]) -> bytes:

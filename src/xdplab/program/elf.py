@@ -26,6 +26,7 @@ SHN_UNDEF = 0
 STT_FUNC = 2
 STB_LOCAL = 0
 STB_WEAK = 2
+STV_HIDDEN = 2
 
 # How an instruction or a word refers to a symbol; numbers as in LLVM's ELFRelocs/BPF.def.
 R_BPF_64_64 = 1
@@ -59,7 +60,10 @@ class Section(NamedTuple):
 
 
 class Symbol(NamedTuple):
-    """One symbol; `section` is a section's index, SHN_UNDEF for externs."""
+    """One symbol; `section` is a section's index, SHN_UNDEF for externs.
+
+    `visibility` is STV_*: what is hidden is nobody's outside the object.
+    """
 
     name: str
     type: int
@@ -67,6 +71,7 @@ class Symbol(NamedTuple):
     section: int
     value: int
     size: int
+    visibility: int
 
 
 class ElfRelocation(NamedTuple):
@@ -162,8 +167,8 @@ class ElfFile:
         if count > MAX_SYMBOLS:
             raise ObjectError(f"it has {count} symbols; at most {MAX_SYMBOLS} are read")
         return [
-            Symbol(strings.at(name), info & 0xF, info >> 4, section, value, size)
-            for name, info, _, section, value, size in region.records(
+            Symbol(strings.at(name), info & 0xF, info >> 4, section, value, size, other & 0x3)
+            for name, info, other, section, value, size in region.records(
                 _SYMBOL, 0, count, "the symbols"
             )
         ]

@@ -118,7 +118,11 @@ def _notes(spec: ObjectSpec, engine: Engine) -> tuple[str, ...]:
             return ()
         session.run("probe")
         found = session.read_global("probe", "pattern_kept")
-    who = "this kernel" if engine.name == "kernel" else f"the {engine.name} engine's helper pair"
+    who = (
+        "this kernel"
+        if engine.name in {"kernel", "guest"}
+        else f"the {engine.name} engine's helper pair"
+    )
     says = {
         1: f"{who} does not clear the bytes that it exposes",
         2: f"{who} clears the bytes that it exposes",
@@ -297,6 +301,15 @@ def _selftest_lines(results: Results) -> Iterator[str]:
         yield from lines
 
 
+def _published(result: Result) -> Published | None:
+    """The selftest's two kernels beside the whole run of the helper pair."""
+    size = result.parameters.get("size_bytes")
+    if result.variant != HELPER or result.baseline is not None or not isinstance(size, int):
+        return None
+    known = PUBLISHED_NS.get(size)
+    return None if known is None else Published(f"{known[0]} -> {known[1]} ns")
+
+
 SUITE = Suite(
     name="adjust-head",
     title="what bpf_xdp_adjust_head costs, and clearing what it exposes",
@@ -304,4 +317,5 @@ SUITE = Suite(
     plan=_plan,
     tables=_tables,
     datapath=("clear_head",),
+    published=_published,
 )

@@ -15,7 +15,7 @@ from xdplab.engines.base import Engine, Method, Subject
 from xdplab.errors import UsageError
 from xdplab.records import Result
 from xdplab.suites.picture import Picture, bars, has_figures
-from xdplab.suites.table import Table
+from xdplab.suites.table import Published, Table
 
 CHOSEN_PREFIX = "datapath."
 """Before the name of a parameter that says what the run chose of the data path."""
@@ -143,6 +143,7 @@ class Suite:
     `weight` is how many times another suite's time it takes, for a list that is longer.
     `datapath` names variants of the data path that its figures depend on and that it leaves to a
     run. `explain` draws the ways that its packets take, None where there are none to draw.
+    `published` gives what others published for two kernels beside a guest's row, or None.
     """
 
     name: str
@@ -155,6 +156,7 @@ class Suite:
     datapath: tuple[str, ...] = ()
     explain: Callable[[], str] | None = None
     pictures: Callable[[Results, Sequence[Table]], Sequence[Picture]] = first_column
+    published: Callable[[Result], Published | None] = lambda _result: None
 
     def runs_on(self, engine: str) -> bool:
         """Whether the engine of that name can run it."""

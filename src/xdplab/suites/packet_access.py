@@ -359,6 +359,16 @@ def _pictures(results: Results, tables: Sequence[Table]) -> list[Picture]:
     return [bars(tables[0], "over no touch"), *([falls] if falls else [])]
 
 
+def _published(result: Result) -> Published | None:
+    """A NIC's figure beside the whole run on the smallest frame."""
+    where = result.parameters
+    is_main = (where.get("packet"), where.get("frame_bytes")) == (PACKETS[0], FRAME_SIZES[0])
+    if not is_main or "linear_bytes" in where or result.baseline is not None:
+        return None
+    row = next((row for row in ROWS if row.variant == result.variant and row.published), None)
+    return None if row is None or row.published is None else Published(f"{row.published[0]} ns")
+
+
 SUITE = Suite(
     name="packet-access",
     title="how a program reads its packet, and what each way costs",
@@ -366,4 +376,5 @@ SUITE = Suite(
     plan=_plan,
     tables=_tables,
     pictures=_pictures,
+    published=_published,
 )

@@ -356,6 +356,15 @@ def _head_rows(results: Results) -> Iterator[Row]:
             first = False
 
 
+def _published_of_guest(result: Result) -> Published | None:
+    """The three machines' figures beside a guest's operation."""
+    known = PUBLISHED_NS.get(result.variant)
+    is_theirs = result.parameters.get("values", PUBLISHED_VALUES) == PUBLISHED_VALUES
+    if known is None or not is_theirs or result.baseline is None:
+        return None
+    return Published(f"{' / '.join(f'{ns:.3f}' for ns in known)} ns")
+
+
 SUITE = Suite(
     name="traits",
     title="what a key/value store in front of the packet costs, next to a function call",
@@ -364,4 +373,5 @@ SUITE = Suite(
     tables=_tables,
     engines=("kernel", "user", "native"),
     datapath=("trait_move",),
+    published=_published_of_guest,
 )

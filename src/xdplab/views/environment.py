@@ -29,6 +29,8 @@ def lines(document: records.Document) -> list[str]:
 
 def machine_lines(environment: Mapping[str, Any]) -> list[str]:
     """Two lines, on the CPU and on the kernel; what is not known says so."""
+    if "guest" in environment:
+        return _guest_lines(environment)
     cpu, kernel = _part(environment, "cpu"), _part(environment, "kernel")
     machine = [
         str(cpu.get("model") or "unknown model"),
@@ -54,6 +56,30 @@ def machine_lines(environment: Mapping[str, Any]) -> list[str]:
     )
     software += [f"{name} {value}" for name, value in named if value]
     return [one_line(f"CPU: {', '.join(machine)}"), one_line(f"Kernel: {', '.join(software)}")]
+
+
+def _guest_lines(environment: Mapping[str, Any]) -> list[str]:
+    """Two lines, on what was emulated and on the kernel in it: the machine around is not in it."""
+    guest, kernel = _part(environment, "guest"), _part(environment, "kernel")
+    counted = guest.get("counts_instructions")
+    machine = [
+        str(guest.get("qemu", "QEMU")),
+        "instructions counted" if counted else "KVM",
+        f"CPU model {guest.get('cpu') or ('qemu64' if counted else 'host')}",
+        f"{guest.get('boots')} boots",
+        f"command line: {guest.get('command_line')}",
+    ]
+    software = [
+        f"{kernel.get('system')} {kernel.get('release')}",
+        str(kernel.get("version")),
+        str(guest.get("kernel_file")),
+        f"JIT {_on_off(bool(_part(environment, 'jit').get('enable')))}",
+        _mitigations(environment),
+    ]
+    return [
+        one_line(f"Guest {guest.get('label', '')}: {', '.join(machine)}"),
+        one_line(f"Kernel {guest.get('label', '')}: {', '.join(software)}"),
+    ]
 
 
 def warning_line(warning: records.Warning) -> str:
@@ -124,7 +150,7 @@ def _run(document: records.Document) -> str:
     if engine and pinned is not None:
         engine += f" on CPU {pinned}"
     # What was counted comes from no loads, and with certainty.
-    timed = [result for result in measured if result.method not in _COUNTED]
+    timed = [r for r in measured if r.method not in _COUNTED and r.metric != "insns"]
     parts = [
         f"xdplab {run.xdplab_version}",
         run.started_at,

@@ -17,6 +17,7 @@ ENGINE_TITLES = {
     "kernel": "in this kernel",
     "live": "live",
     "user": "on the user-space engine",
+    "guest": "in a guest kernel",
     "native": "as native code in this process",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from typing import Any
@@ -96,6 +96,7 @@ def document_parts(document: Document) -> Iterator[Part]:
     What is of no suite that this xdplab has is listed plainly.
     """
     # Here, since the list of runs should not wait for every suite and engine.
+    from xdplab.before_after.tables import tables as guest_tables
     from xdplab.counting import tables_of
     from xdplab.suites.base import CHOSEN_PREFIX, Results, find_suites, first_column
 
@@ -111,7 +112,9 @@ def document_parts(document: Document) -> Iterator[Part]:
         }
         drawn: Callable[[Results, Sequence[Table]], Sequence[Picture]] = first_column
         where = engine
-        if name in suites:
+        if engine == "guest":
+            tables: Sequence[Table] = guest_tables(replace(document, results=tuple(results)))
+        elif name in suites:
             tables = suites[name].tables(Results(results), notes)
             drawn = suites[name].pictures
         elif any(result.metric == "insns" for result in results):
