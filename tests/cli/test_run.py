@@ -210,6 +210,8 @@ def test_what_the_command_line_gets_wrong(
         ),
         # Even where it says what holds anyway.
         (("run", "packet-access", "--sizes", "6,20,40,200"), ("--sizes belongs to adjust-head",)),
+        (("run", "veth", "--explain", "--json", "-"), ("--explain measures nothing that --json",)),
+        (("run", "veth", "--time", "0"), ("'0' is no time from 0.001 to 86400 seconds",)),
     ],
 )
 def test_usage_errors(arguments: tuple[str, ...], words: tuple[str, ...]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     pass
 
 _TIME_S = 10.0
-_TIME_LEAST_S = 1e-9
+_TIME_LEAST_S = 0.001
 _TIME_LIMIT_S = 86_400.0
 
 ENGINES = ("kernel", "live", "user", "native")
@@ -147,6 +147,10 @@ def command(
     suites = _able(choose_suites(suite), engine_name, named=bool(suite))
     _refuse_idle_options(suites)
     if explain:
+        if json_target is not None or plot_target is not None:
+            raise UsageError(
+                "--explain measures nothing that --json or --plot could have. Leave one of them out"
+            )
         click.echo(_explained(suites))
         return 0
     chosen = _chosen_datapath(datapath, engine_name, suites)
