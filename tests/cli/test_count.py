@@ -97,7 +97,7 @@ def _cut_capture(path: Path) -> str:
 
 def test_packets_that_a_capture_cut_short_are_told(tmp_path: Path) -> None:
     path = _cut_capture(tmp_path / "cut.pcap")
-    cut = f"2 of 4 packets of {path!r} were cut short by their capture, and are counted as captured"
+    cut = f"2 of 4 packets of {path!r} were cut short by their capture, and are taken as captured"
     short = f"1 of 4 packets of {path!r} have no whole Ethernet header and were left out"
     result = xdplab("count", PARSER, "--pcap", path, "--no-store")
     assert result.returncode == 0
@@ -140,9 +140,9 @@ def _interrupted(
             if number == at_packet:
                 for _ in range(signals):
                     signal.raise_signal(signal.SIGINT)
-            yield CapturedFrame(udp_frame("ipv4", 64).data, is_cut=number == 2)
+            yield CapturedFrame(udp_frame("ipv4", 64).data, int(number == 2))
 
-    monkeypatch.setattr("xdplab.cli.objects.capture_frames", endless)
+    monkeypatch.setattr("xdplab.cli.frames.capture_frames", endless)
     words = [PARSER, "--pcap", "endless.pcap", *arguments]
     return CliRunner().invoke(command, words, standalone_mode=False)
 

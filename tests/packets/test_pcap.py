@@ -28,7 +28,7 @@ ORDERS = pytest.mark.parametrize("order", ["<", ">"], ids=["little", "big"])
 
 def whole(data: bytes) -> CapturedFrame:
     """A frame of which nothing is missing."""
-    return CapturedFrame(data, is_cut=False)
+    return CapturedFrame(data)
 
 
 def written(path: Path, *, linktype: int = 1) -> Path:
@@ -219,7 +219,7 @@ def test_pcap_in_either_byte_order_and_unit_of_time(tmp_path: Path, order: str, 
 @ORDERS
 def test_frames_that_were_captured_in_part_say_so(tmp_path: Path, order: str) -> None:
     data = FRAMES[2]
-    cut = CapturedFrame(data[:61], is_cut=True)
+    cut = CapturedFrame(data[:61], len(data) - 61)
     assert read(tmp_path, pcap(order, (data[:61], len(data)), (data, len(data)))) == [
         cut,
         whole(data),
@@ -263,7 +263,9 @@ def test_the_obsolete_packet_block_is_read_as_well(tmp_path: Path, order: str) -
     header = struct.pack(f"{order}HHIIII", 1, 7, 0, 0, len(data), 1514)
     old = block(order, 2, header + padded(data))
     interfaces = interface(order, link=113) + interface(order)
-    assert read(tmp_path, section(order), interfaces, old) == [CapturedFrame(data, is_cut=True)]
+    assert read(tmp_path, section(order), interfaces, old) == [
+        CapturedFrame(data, 1514 - len(data))
+    ]
     with pytest.raises(FrameError, match="interface 1, which is not declared"):
         read(tmp_path, section(order), interface(order), old)
 
@@ -303,7 +305,7 @@ def test_the_fcs_of_a_pcap_is_no_part_of_its_frames(
             (FCS[:3], 3),
             link=link,
         ),
-    ) == [whole(data)] * 3 + [CapturedFrame(data[:-1], is_cut=True), whole(b"")]
+    ) == [whole(data)] * 3 + [CapturedFrame(data[:-1], 1), whole(b"")]
     # Without the bit that says that the length means something, and with a length of none.
     for nothing in (length << 28 | 1, 0x0400_0000 | 1):
         content = pcap(order, (data + FCS, len(data) + 4), link=nothing)

@@ -12,14 +12,16 @@ import click
 
 from xdplab.cli.arguments import FilePath, Seconds
 from xdplab.cli.entries import entries_of, read_entries
+from xdplab.cli.frames import Frames, Given, frames_options
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.cli.objects import Chosen, Frames, defines_of, program_of
+from xdplab.cli.objects import Compiling, compile_options
 from xdplab.cli.running import Run
 from xdplab.engines.base import Engine, action_name
 from xdplab.errors import NotPossibleError, UsageError
 from xdplab.experiment import Stop
 from xdplab.packets.frame import Frame
+from xdplab.program.chosen import Chosen
 from xdplab.program.uses import uses
 from xdplab.records import Warning
 from xdplab.suites.own import FrameClass, Own, classify, own_suite
@@ -38,20 +40,9 @@ _MOST_PROGRAMS = 7
 
 @click.command()
 @click.argument("programs", metavar="OBJ[:PROG] ...", nargs=-1, required=True)
-@click.option(
-    "--pcap",
-    "captures",
-    type=FilePath(),
-    multiple=True,
-    help="Frames from a pcap or pcapng file, - for standard input; may be given several times. A "
-    "row for each action that the first program returns, measured on one packet of it.",
-)
-@click.option(
-    "--frame",
-    "built",
-    multiple=True,
-    metavar="KIND:BYTES",
-    help="A UDP frame of kind ipv4, ipv6, vlan or qinq; a row for each. Without frames: ipv4:64.",
+@frames_options(
+    "A row for each action that the first program returns, measured on one packet of it.",
+    "a row for each. Without frames: ipv4:64.",
 )
 @click.option(
     "--set",
@@ -81,21 +72,7 @@ _MOST_PROGRAMS = 7
     type=click.Choice(("kernel", "user")),
     help="Where programs run. By default in the kernel, in user space where that may not be.",
 )
-@click.option(
-    "-I",
-    "include",
-    type=FilePath(),
-    multiple=True,
-    metavar="DIR",
-    help="Where a .bpf.c finds its headers, besides its own directory; may be given several times.",
-)
-@click.option(
-    "-D",
-    "macros",
-    multiple=True,
-    metavar="NAME[=TEXT]",
-    help="A macro for every .bpf.c; may be given several times.",
-)
+@compile_options
 @click.option(
     "--time",
     "time_s",
@@ -121,14 +98,12 @@ _MOST_PROGRAMS = 7
 @keeping_options
 def command(
     programs: tuple[str, ...],
-    captures: Sequence[Path],
-    built: Sequence[str],
+    given: Given,
     settings: Sequence[str],
     maps: Path | None,
     mode: str,
     engine_name: str | None,
-    include: Sequence[Path],
-    macros: Sequence[str],
+    compiling: Compiling,
     time_s: float,
     json_target: str | None,
     text_format: str,
@@ -145,13 +120,13 @@ def command(
     operations = _operations(mode)
     if json_target is not None:
         json_document.check_target(json_target)
-    chosen = [program_of(word, include, defines_of(macros)) for word in programs]
+    chosen = [compiling.program(word) for word in programs]
     own = _own(programs, chosen, settings, maps)
     keeping.check()
     engine = _engine(engine_name)
-    frames = Frames(built, captures, takes_frags=all(one.program.takes_frags for one in chosen))
+    frames = given.frames(takes_frags=all(one.program.takes_frags for one in chosen))
     with Stop().on_signals() as stop:
-        sampled = _classes(own, frames, engine, bool(captures), stop)
+        sampled = _classes(own, frames, engine, bool(given.captures), stop)
         if stop.asked:
             click.echo("xdplab: ended by Ctrl-C before it measured anything", err=True)
             return INTERRUPTED_STATUS
@@ -300,8 +275,6 @@ def _classes(
             ]
         )
     sample, total = _reservoir(frames, stop)
-    if not sample:
-        raise UsageError("the captures have no packet to measure on")
     packets = [frame for _, frame in sample]
     actions = classify(own[0], packets, engine)
     others = [sum(map(operator.ne, classify(other, packets, engine), actions)) for other in own[1:]]
@@ -349,9 +322,9 @@ def _reservoir(frames: Frames, stop: Stop) -> tuple[list[tuple[int, Frame]], int
     for frame in frames:
         total += 1
         if len(kept) < _SAMPLE:
-            kept.append((total, frame))
+            kept.append((frames.number, frame))
         elif (place := chance.randrange(total)) < _SAMPLE:
-            kept[place] = (total, frame)
+            kept[place] = (frames.number, frame)
         if stop.asked:
             break
     return sorted(kept, key=lambda one: one[0]), total

@@ -6,21 +6,21 @@ import contextlib
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from xdplab import __version__
-from xdplab.cli.arguments import FilePath
+from xdplab.cli.frames import Frames, Given, frames_options
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.cli.objects import Chosen, Frames, defines_of, program_of
+from xdplab.cli.objects import Compiling, compile_options
 from xdplab.counting import Tally, count, results_of, tables_of
 from xdplab.errors import OutputError
 from xdplab.packets.frame import Frame
+from xdplab.program.chosen import Chosen
 from xdplab.records import Document, RunInfo, Warning
 from xdplab.views import json_document
 from xdplab.views.report import FORMATS, Report
@@ -35,36 +35,8 @@ _PROGRESS_S = 5.0
 
 @click.command()
 @click.argument("program", metavar="OBJ[:PROG]")
-@click.option(
-    "--pcap",
-    "captures",
-    type=FilePath(),
-    multiple=True,
-    help="Frames from a pcap or pcapng file, - for standard input; may be given several times.",
-)
-@click.option(
-    "--frame",
-    "built",
-    multiple=True,
-    metavar="KIND:BYTES",
-    help="A UDP frame of kind ipv4, ipv6, vlan or qinq; may be given several times. "
-    "Without frames of either sort: ipv4:64.",
-)
-@click.option(
-    "-I",
-    "include",
-    type=FilePath(),
-    multiple=True,
-    metavar="DIR",
-    help="Where a .bpf.c finds its headers, besides its own directory; may be given several times.",
-)
-@click.option(
-    "-D",
-    "macros",
-    multiple=True,
-    metavar="NAME[=TEXT]",
-    help="A macro for a .bpf.c, 1 without TEXT; may be given several times.",
-)
+@frames_options("Each is counted.", "may be given several times. Without frames: ipv4:64.")
+@compile_options
 @click.option("--json", "json_target", metavar="FILE|-", help="Write the result document.")
 @click.option(
     "--format",
@@ -77,10 +49,8 @@ _PROGRESS_S = 5.0
 @keeping_options
 def command(
     program: str,
-    captures: Sequence[Path],
-    built: Sequence[str],
-    include: Sequence[Path],
-    macros: Sequence[str],
+    given: Given,
+    compiling: Compiling,
     json_target: str | None,
     text_format: str,
     keeping: Keeping,
@@ -105,9 +75,9 @@ def command(
         )
     keeping.check()
     started, start = datetime.now(UTC), time.monotonic()
-    chosen = program_of(program, include, defines_of(macros))
+    chosen = compiling.program(program)
     stop = Stop()
-    frames = Frames(built, captures, takes_frags=chosen.program.takes_frags)
+    frames = given.frames(takes_frags=chosen.program.takes_frags)
     with contextlib.ExitStack() as signals:
         try:
             tally: Tally = count(

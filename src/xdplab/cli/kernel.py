@@ -241,13 +241,14 @@ def fetch_command(package: str) -> int:
 
 def _own(programs: Sequence[str], frames: Sequence[str]) -> list[OwnProgram]:
     from xdplab.before_after.plan import OwnProgram
-    from xdplab.cli.objects import Frames, program_of
+    from xdplab.cli.frames import Given
+    from xdplab.program.chosen import program_of
 
     own = []
     for argument in programs:
         chosen = program_of(argument)
         names = frames or ("ipv4:64",)
-        built = Frames(names, (), takes_frags=chosen.program.takes_frags)
+        built = Given(names).frames(takes_frags=chosen.program.takes_frags)
         own.append(
             OwnProgram(chosen.spec, chosen.program.name, dict(zip(names, built, strict=True)))
         )

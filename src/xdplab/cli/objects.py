@@ -1,21 +1,31 @@
-"""What commands on one's own programs share: OBJ[:PROG] and frames on the command line."""
+"""What commands on one's own programs share: OBJ[:PROG], and how a source is compiled."""
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from xdplab.cli.arguments import whole_number
-from xdplab.errors import CaptureEndError, FrameError, UsageError
-from xdplab.packets.frame import MINIMUM_BYTES, PACKETS, Frame, udp_frame
-from xdplab.packets.pcap import capture_frames, capture_name
+import click
+
+from xdplab.cli.arguments import FilePath
+from xdplab.errors import UsageError
 from xdplab.program.chosen import Chosen, program_of
-from xdplab.records import Warning
-from xdplab.user.buffer import MAXIMUM_LINEAR_BYTES
 
-__all__ = ["Chosen", "Frames", "defines_of", "program_of"]
+
+@dataclass(frozen=True, slots=True)
+class Compiling:
+    """How a .bpf.c among the programs is compiled."""
+
+    include: Sequence[Path]
+    defines: Mapping[str, str]
+
+    def program(self, word: str) -> Chosen:
+        """The program that OBJ[:PROG] names; see program.chosen.program_of."""
+        return program_of(word, self.include, self.defines)
 
 
 def defines_of(macros: Sequence[str]) -> dict[str, str]:
@@ -29,102 +39,29 @@ def defines_of(macros: Sequence[str]) -> dict[str, str]:
     return defines
 
 
-@dataclass(slots=True)
-class _Taken:
-    """What was read of a capture so far."""
+def compile_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """-I and -D, passed on as `compiling`."""
 
-    path: Path
-    packets: int = 0
-    cut: int = 0
-    short: int = 0
-    large: int = 0
-    breaks_off: bool = False
+    @click.option(
+        "-I",
+        "include",
+        type=FilePath(),
+        multiple=True,
+        metavar="DIR",
+        help="Where a .bpf.c finds its headers, besides its own directory; may be given several "
+        "times.",
+    )
+    @click.option(
+        "-D",
+        "macros",
+        multiple=True,
+        metavar="NAME[=TEXT]",
+        help="A macro for every .bpf.c, 1 without TEXT; may be given several times.",
+    )
+    @functools.wraps(function)
+    def with_compiling(
+        *arguments: Any, include: Sequence[Path], macros: Sequence[str], **options: Any
+    ) -> Any:
+        return function(*arguments, compiling=Compiling(include, defines_of(macros)), **options)
 
-
-class Frames:
-    """Frames by KIND:BYTES and from captures, in that order; ipv4:64 where nothing is named.
-
-    To be iterated over once. FrameError for an unknown kind, sizes that do not fit, and captures
-    that cannot be read. Frames of a capture that are too short for a program are left out, and so
-    are those that need frags where the program does not take them. A capture that ends in
-    mid-packet ends there, with a warning.
-    """
-
-    def __init__(
-        self, built: Sequence[str], captures: Sequence[Path], *, takes_frags: bool = True
-    ) -> None:
-        self.built: Sequence[str] = built or (() if captures else ("ipv4:64",))
-        self._captures = [_Taken(path) for path in captures]
-        self._takes_frags = takes_frags
-        self.place = ""
-        """Which frame was taken last, in words."""
-
-    def __iter__(self) -> Iterator[Frame]:
-        for number, text in enumerate(self.built, 1):
-            self.place = f"packet {number} ({text})"
-            kind, _, size = text.partition(":")
-            frame_bytes = whole_number(size)
-            if frame_bytes is None:
-                raise FrameError(
-                    f"{text!r} is no frame. Give KIND:BYTES, such as ipv4:64; kinds are "
-                    f"{', '.join(PACKETS)}"
-                )
-            frame = udp_frame(kind, frame_bytes)
-            if self._is_too_large(frame.data):
-                raise FrameError(
-                    f"a frame of {text} does not fit into one buffer of {MAXIMUM_LINEAR_BYTES} "
-                    f'bytes. Compile the program with SEC("xdp.frags"), or ask for less'
-                )
-            yield frame
-        for taken in self._captures:
-            try:
-                yield from self._captured(taken)
-            except CaptureEndError:
-                taken.breaks_off = True
-
-    def _captured(self, taken: _Taken) -> Iterator[Frame]:
-        for captured in capture_frames(taken.path):
-            taken.packets += 1
-            self.place = f"packet {taken.packets} of {capture_name(taken.path)}"
-            if len(captured.data) < MINIMUM_BYTES:
-                taken.short += 1
-            elif self._is_too_large(captured.data):
-                taken.large += 1
-            else:
-                taken.cut += captured.is_cut
-                yield Frame(captured.data)
-
-    def _is_too_large(self, data: bytes) -> bool:
-        return not self._takes_frags and len(data) > MAXIMUM_LINEAR_BYTES
-
-    def warnings(self) -> Iterator[Warning]:
-        """What makes the frames that were taken until now others than those that went by."""
-        for taken in self._captures:
-            name = capture_name(taken.path)
-            of_packets = f"of {taken.packets} packets of {name}"
-            if taken.cut:
-                yield Warning(
-                    "cut-packets",
-                    f"{taken.cut} {of_packets} were cut short by their capture, and are counted "
-                    "as captured",
-                    "capture whole packets (tcpdump -s 0)",
-                )
-            if taken.short:
-                yield Warning(
-                    "short-packets",
-                    f"{taken.short} {of_packets} have no whole Ethernet header and were left out",
-                )
-            if taken.large:
-                yield Warning(
-                    "large-packets",
-                    f"{taken.large} {of_packets} do not fit into one buffer of "
-                    f"{MAXIMUM_LINEAR_BYTES} bytes and were left out: the program takes no frags",
-                    'compile it with SEC("xdp.frags"), where it is to see them',
-                )
-            if taken.breaks_off:
-                yield Warning(
-                    "broken-capture",
-                    f"{name} breaks off behind packet {taken.packets}, in the middle of what "
-                    "follows",
-                    "end a capture with Ctrl-C or SIGTERM, which lets it be written whole",
-                )
+    return with_compiling

@@ -282,7 +282,7 @@ def _captured(path: Path) -> Traffic:
                 f"{str(path)!r} has more than {_MOST_CAPTURED} packets, which is what is sent in "
                 "turn. Cut it (editcap -r, tcpdump -c)"
             )
-        if captured.is_cut or len(captured.data) < MINIMUM_BYTES:
+        if captured.cut_bytes or len(captured.data) < MINIMUM_BYTES:
             raise UsageError(
                 f"{str(path)!r} has a packet that was not captured whole (number "
                 f"{len(frames) + 1}), and what is sent would be another one. Capture whole packets "

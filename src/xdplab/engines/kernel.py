@@ -29,8 +29,9 @@ from xdplab.kernel.host import mitigations_of_calls
 from xdplab.kernel.libbpf import LoadedObject, RelocatedProgram
 from xdplab.kernel.maps import PROG_ARRAY, RINGBUF, RingBuffer, fill
 from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
-from xdplab.kernel.testrun import TestRun
+from xdplab.kernel.testrun import TestRun, xdp_md
 from xdplab.net.route import add_route
+from xdplab.packets.frame import Frame
 from xdplab.program.shipped import shipped_object
 
 REPEAT = 8000
@@ -174,6 +175,8 @@ class KernelSession:
         try:
             outcome = self.run(subject.key)
         except OSError as error:
+            if subject.frame.ingress_ifindex:
+                raise _not_so_received(subject.frame, error) from None
             if subject.frame.linear_bytes is not None and error.errno == errno.EINVAL:
                 self.missing[subject.key] = "this kernel's test run cannot set the linear part"
                 return
@@ -322,13 +325,22 @@ def _allow_descriptors() -> None:
 
 def _test_run(fd: int, subject: Subject) -> TestRun:
     frame = subject.frame
-    ctx = None
-    if frame.metadata or frame.linear_bytes is not None:
-        # struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex
-        meta = len(frame.metadata)
-        end = meta + (len(frame.data) if frame.linear_bytes is None else frame.linear_bytes)
-        ctx = b"".join(word.to_bytes(4, "little") for word in (meta, end, 0, 0, 0, 0))
-    return TestRun(fd, frame.metadata + frame.data, ctx)
+    is_told = frame.metadata or frame.linear_bytes is not None or frame.ingress_ifindex
+    return TestRun(fd, frame.metadata + frame.data, xdp_md(frame) if is_told else None)
+
+
+def _not_so_received(frame: Frame, error: OSError) -> KernelError:
+    """Why the kernel gives a program no packet that came in so."""
+    number, queue = frame.ingress_ifindex, frame.rx_queue_index
+    if error.errno == errno.ENODEV:
+        remedy = f"This network namespace has no interface {number}: ip link lists them"
+    else:
+        remedy = (
+            f"The interface must have a receive queue {queue} that is registered for XDP (ls "
+            "/sys/class/net/*/queues): give a lower queue, or another interface"
+        )
+    tried = f"running a program on a packet from queue {queue} of interface {number}"
+    return KernelError(tried, error.errno or 0, remedy)
 
 
 class KernelEngine:

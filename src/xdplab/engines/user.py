@@ -158,6 +158,7 @@ class _Loaded:
         """Set the subject's globals and data path, and empty its ring buffers."""
         for name, value in subject.globals.items():
             self.object.write(name, value)
+        self.object.receives_on(subject.frame)
         for ring in self._ring_maps:
             ring.skip()
         state = self.object.state

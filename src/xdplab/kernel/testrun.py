@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass
 
 from xdplab.kernel.bpf import syscall, syscall_number
+from xdplab.packets.frame import Frame
 
 _PROG_TEST_RUN = 10
 
@@ -35,6 +36,18 @@ class _TestRunAttr(ctypes.Structure):
         ("batch_size", ctypes.c_uint32),
         ("pad", ctypes.c_uint32),
     )
+
+
+def xdp_md(frame: Frame) -> bytes:
+    """The frame's layout and where it came in, as a test run is told: struct xdp_md, 24 bytes.
+
+    Its words: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex. A test
+    run wants offsets from the metadata's start for the first three.
+    """
+    meta = len(frame.metadata)
+    linear = len(frame.data) if frame.linear_bytes is None else frame.linear_bytes
+    words = (meta, meta + linear, 0, frame.ingress_ifindex, frame.rx_queue_index, 0)
+    return b"".join(word.to_bytes(4, "little") for word in words)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,6 @@ Packet = Frame | bytes | SupportsBytes
 Entries = Mapping[str, Mapping[bytes | int, bytes | int]]
 """What maps hold at first: name -> key -> value; numbers are little-endian of the map's size."""
 
-_XDP_MD_WORDS = 6
-
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -236,14 +234,10 @@ class _InKernel:
         }
 
     def run(self, frame: Frame) -> Ran:
-        from xdplab.kernel.testrun import TestRun
+        from xdplab.kernel.testrun import TestRun, xdp_md
 
-        # struct xdp_md: data, data_end, data_meta, ingress_ifindex, rx_queue_index, egress_ifindex.
         # Always given, since the kernel says how long the metadata is only where one was.
-        meta = len(frame.metadata)
-        linear = len(frame.data) if frame.linear_bytes is None else frame.linear_bytes
-        words = [meta, meta + linear, *[0] * (_XDP_MD_WORDS - 2)]
-        ctx = b"".join(word.to_bytes(4, "little") for word in words)
+        ctx = xdp_md(frame)
         try:
             outcome = TestRun(self._fd, frame.metadata + frame.data, ctx).outcome()
         except OSError as error:

@@ -30,12 +30,16 @@ class Frame:
 
     `data` is the linear part and the frags in one piece, `metadata` what lies in front of it.
     `linear_bytes` asks for that much of it in the linear part, None leaves it to the engine.
+    `ingress_ifindex` and `rx_queue_index` (u32) are where a program is told that it came in; an
+    ifindex of 0 leaves that to the engine, which has its queue 0 then.
     FrameError where the kernel could not take it.
     """
 
     data: bytes
     metadata: bytes = b""
     linear_bytes: int | None = None
+    ingress_ifindex: int = 0
+    rx_queue_index: int = 0
 
     def __post_init__(self) -> None:
         if not MINIMUM_BYTES <= len(self.data) <= MAXIMUM_BYTES:

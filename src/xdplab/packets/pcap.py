@@ -63,11 +63,12 @@ _ORDER_MAGIC = 0x1A2B3C4D
 class CapturedFrame:
     """A frame as far as it was captured, without its FCS, which no XDP program is given.
 
-    `is_cut` where more of it went by than was captured: a snapshot length, as by tcpdump's -s.
+    `cut_bytes` is how much more of it went by than was captured: a snapshot length, as by
+    tcpdump's -s.
     """
 
     data: bytes
-    is_cut: bool
+    cut_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ class _Reader:
         # Some writers have shorter originals than what they captured of them.
         on_wire = max(original, len(data)) - (_FCS_BYTES if has_fcs else 0)
         data = data[: max(on_wire, 0)]
-        return CapturedFrame(data, is_cut=len(data) < on_wire)
+        return CapturedFrame(data, max(0, on_wire - len(data)))
 
     def pcap(self, magic: bytes) -> Iterator[CapturedFrame]:
         order = _PCAP_MAGIC.get(magic)
@@ -159,7 +160,8 @@ class _Reader:
                         f"reading {self._name} failed: it is compressed ({packing}). Decompress it "
                         f"first: {tool} FILE | xdplab count ... --pcap -"
                     )
-            raise self._error("it does not begin as a capture does")
+            what = "does not begin as a capture does" if magic else "is empty"
+            raise self._error(f"it {what}")
         link = struct.unpack(f"{order}I", self._exactly(20)[16:])[0]
         self._check_link(link & 0xFFFF)
         has_fcs = bool(link & _LINK_HAS_FCS and link >> 28)

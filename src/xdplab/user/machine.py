@@ -226,6 +226,11 @@ class UserObject:
                 f"{self.spec.name} has no global variable {name!r}. It has: {known}"
             ) from None
 
+    def receives_on(self, frame: Frame) -> None:
+        """Tell programs that packets come in where this frame does."""
+        self.frame.ingress_ifindex = frame.ingress_ifindex or LOOPBACK_IFINDEX
+        self.frame.rx_queue_index = frame.rx_queue_index
+
     def symbols(self, translation: Translation) -> dict[str, int]:
         """Addresses of what a translation refers to and the object or the runtime has."""
         known = self._copy.addresses if self._copy else runtime.library().symbols()
@@ -333,13 +338,16 @@ class UserProgram:
         rx_queue_index: int = 0,
         egress_ifindex: int = 0,
     ) -> Outcome:
-        """One packet. `frame` is laid out as by the kernel's test run unless it is already."""
+        """One packet. `frame` is laid out as by the kernel's test run unless it is already; where
+        it says where it came in, that counts."""
         buffer = frame if isinstance(frame, FrameBuffer) else FrameBuffer(frame)
         owner = self._owner
         user_frame = owner.frame
         user_frame.ingress_ifindex = ingress_ifindex
         user_frame.rx_queue_index = rx_queue_index
         user_frame.egress_ifindex = egress_ifindex
+        if isinstance(frame, Frame) and frame.ingress_ifindex:
+            owner.receives_on(frame)
         retval, fault = owner.run_once(self.address, buffer)
         data, metadata = frame_bytes(user_frame)
         return Outcome(retval, data, metadata, fault, int(owner.state.instructions))
