@@ -74,8 +74,10 @@ class Stop:
         self._count = 0
 
     @contextmanager
-    def on_signals(self) -> Iterator[Stop]:
-        """Let SIGINT, SIGTERM and SIGHUP set this flag instead of ending the process.
+    def on_signals(
+        self, numbers: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    ) -> Iterator[Stop]:
+        """Let these signals set this flag instead of ending the process.
 
         A second one changes nothing, for what was measured takes a moment to be estimated and
         written, and impatience must not cost it; a third one raises KeyboardInterrupt. Signals
@@ -89,7 +91,7 @@ class Stop:
             if self._count >= _SIGNALS_THAT_END:
                 raise KeyboardInterrupt
 
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in numbers:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 previous[number] = signal.signal(number, ask)
         try:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cli.command import assert_clean_error, xdplab
+from tests.cli.command import XDPLAB, assert_clean_error, environment, xdplab
 from tests.cli.test_count import OBJECTS
-from xdplab.cli.entries import entries_of, read_entries
+from xdplab.cli.entries import Tables, placed, read_entries
 from xdplab.documents import document_from_json
+from xdplab.engines.base import Entries
 from xdplab.errors import UsageError
 from xdplab.packets.frame import udp_frame
 from xdplab.program import MapSpec, ObjectSpec, compile_object, read_object
@@ -27,7 +30,9 @@ SOURCE = """
 char _license[] SEC("license") = "GPL";
 static void *(*const lookup)(void *map, const void *key) = (void *)1;
 static long (*const adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
+static long (*const redirect)(__u32 ifindex, __u64 flags) = (void *)23;
 const volatile __u8 least = 128;
+const volatile __u32 out = 0;
 __u32 answer = 1;
 
 struct {
@@ -64,6 +69,11 @@ SEC("xdp") int shrinks(struct xdp_md *ctx)
 SEC("xdp") int takes_turns(struct xdp_md *ctx)
 {
 	return ++answer & 1 ? XDP_PASS : XDP_DROP;
+}
+
+SEC("xdp") int goes_out(struct xdp_md *ctx)
+{
+	return redirect(out, 0);
 }
 
 SEC("xdp") int goes_astray(struct xdp_md *ctx)
@@ -145,8 +155,8 @@ def test_a_capture_has_a_row_for_each_path_with_its_share(own: Path, tmp_path: P
     path = capture(tmp_path / "a.pcap", [200, 1, 200, 200])
     result = xdplab("bench", f"{own}:by_byte", "--pcap", path, "--engine", "user", "--time", "0.3")
     assert result.returncode == 0, result.stderr
-    assert "XDP_PASS, packet 3  75.0" in result.stdout
-    assert "XDP_DROP, packet 2  25.0" in result.stdout
+    assert "XDP_PASS, packet 3  75" in result.stdout
+    assert "XDP_DROP, packet 2  25" in result.stdout
     assert "all, by share" in result.stdout
 
 
@@ -189,7 +199,7 @@ def test_programs_of_one_name_are_told_apart(own: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--set", "nosuch=1"], ["no program here has that global", "answer, least"]),
+        (["--set", "nosuch=1"], ["no program here has that global", "answer, least, out"]),
         (["--set", "least=300"], ["from 0 to 255"]),
         (["--set", "least"], ["NAME=VALUE"]),
         (["--set", "least=x"], ["hex:00ff"]),
@@ -197,6 +207,8 @@ def test_programs_of_one_name_are_told_apart(own: Path, tmp_path: Path) -> None:
         (["--mode", "fast"], ["op:N"]),
         (["--frame", "ipv4"], ["KIND:BYTES"]),
         (["--maps", "/nosuch.toml"], ["cannot be read", "No such file"]),
+        (["--engine", "live", "--mode", "op:2"], ["--mode op:N is for test runs"]),
+        (["--engine", "live", "--ctx", "rx_queue_index=1"], ["--ctx says where a test run"]),
     ],
 )
 def test_what_cannot_be_meant_is_refused(own: Path, options: list[str], words: list[str]) -> None:
@@ -209,7 +221,93 @@ def test_an_empty_capture_is_refused(own: Path, tmp_path: Path) -> None:
     assert_clean_error(result, 2, "holds no packets")
 
 
+def test_a_capture_of_any_size_is_never_held(own: Path) -> None:
+    """300 MB through a pipe, in less memory than 200 MB in all."""
+    packet = udp_frame("ipv4", 1500).data
+    block = (struct.pack("<IIII", 0, 0, len(packet), len(packet)) + packet) * 1000
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65_535, 1)
+    command = ["bench", f"{own}:by_byte", "--pcap", "-", "--engine", "user", "--time", "0.3"]
+    with subprocess.Popen(
+        [XDPLAB, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(header)
+        for _ in range(200):
+            process.stdin.write(block)
+        process.stdin.close()
+        assert process.stdout is not None
+        printed = process.stdout.read().decode()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    assert "2048 packets drawn at random from 200000" in " ".join(printed.split())
+    assert used.ru_maxrss << 10 < 200_000_000
+
+
+def test_a_stored_run_is_shown_as_it_was(own: Path, tmp_path: Path) -> None:
+    """Tables alone: what is above and below them says when and where."""
+    marks = capture(tmp_path / "a.pcap", [200, 1, 200, 200])
+    programs = [f"{own}:by_byte", f"{own}:by_map"]
+    store = ["--store", str(tmp_path / "s.db")]
+    options = ["--pcap", marks, "--engine", "user", "--time", "0.3", "--format", "markdown"]
+    ran = xdplab("bench", *programs, *options, *store)
+    assert ran.returncode == 0, ran.stderr
+    shown = xdplab("show", "last", "--format", "markdown", *store)
+    assert shown.returncode == 0, shown.stderr
+    rows = [line for line in ran.stdout.splitlines() if line.startswith("|")]
+    assert any("all, by share" in row for row in rows)
+    assert rows == [line for line in shown.stdout.splitlines() if line.startswith("|")]
+
+
+# --- live paths
+
+
+@pytest.mark.needs_kernel
+def test_on_a_live_path_each_goes_where_its_action_takes_it(own: Path) -> None:
+    """The program that shortens each packet is measured as well: on live paths each is fresh."""
+    names = ["by_byte", "by_variable", "shrinks", "goes_out"]
+    options = ["--set", "answer=2", "--set", "out=if:v2", "--set", "least=0"]
+    programs = [f"{own}:{name}" for name in names]
+    found = bench(*programs, *options, engine="live", time_s="2")
+    whole = {r.variant: r for r in found.results if r.metric == "gross_ns"}
+    assert {name: whole[name].parameters["action"] for name in names} == {
+        "by_byte": "XDP_PASS",
+        "by_variable": "XDP_PASS",
+        "shrinks": "XDP_TX",
+        "goes_out": "XDP_REDIRECT",
+    }
+    assert all(result.estimate and result.estimate.point > 0 for result in whole.values())
+    plain = {r.variant: r.baseline for r in found.results if (r.baseline or "").startswith("plain")}
+    assert plain == {
+        "by_byte": "plain-pass",
+        "by_variable": "plain-pass",
+        "shrinks": "plain-tx",
+        "goes_out": "plain-redirect",
+    }
+
+
+@pytest.mark.needs_kernel
+def test_live_programs_know_only_their_own_interfaces(own: Path) -> None:
+    result = xdplab("bench", f"{own}:goes_out", "--engine", "live", "--set", "out=if:lo9")
+    assert_clean_error(result, 2, "if:lo9", "find the interfaces", "v2")
+
+
+@pytest.mark.needs_kernel
+def test_a_redirect_to_nowhere_is_no_figure(own: Path) -> None:
+    result = xdplab("bench", f"{own}:goes_out", "--engine", "live", "--time", "0.5")
+    assert result.returncode != 0
+    assert "Traceback" not in result.stderr
+    assert "goes_out" in result.stderr
+
+
 # --- entries of maps
+
+
+def entries_of(tables: Tables, spec: ObjectSpec, path: Path | None) -> dict[str, Entries]:
+    def none(_name: str) -> int:
+        raise AssertionError("no interface was named")
+
+    return placed(tables, spec, path, none)[1]
 
 
 def _spec(key: int, value: int) -> ObjectSpec:

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PRINTS = (
     "XDP_DROP 64 True\n1\n",
     "filter over filter (baseline)\nTrue\nTrue\n",
-    "2 True\n['baseline', 'cycles', 'engine', 'frame_bytes']\n",
+    "2 True\n['action', 'baseline', 'cycles', 'engine']\n",
 )
 
 

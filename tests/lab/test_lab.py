@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import WHY_NO_KERNEL
 from xdplab import lab
-from xdplab.errors import FrameError, UsageError, XdplabError
+from xdplab.errors import FrameError, NotPossibleError, UsageError, XdplabError
 from xdplab.packets.frame import Frame, udp_frame
+from xdplab.store.store import Store
 
 FILTER = Path(__file__).parents[2] / "examples" / "pytest-project" / "src" / "ports.bpf.c"
 
@@ -171,7 +175,9 @@ def test_a_program_may_be_measured_against_one_of_its_name(source: Path) -> None
 
 
 def test_who_eats_its_packet_is_not_measured(source: Path) -> None:
-    with pytest.raises(UsageError, match="shorten cannot be measured: it returned XDP_TX with 62"):
+    with pytest.raises(
+        NotPossibleError, match="shorten was left out: it returned XDP_TX with 62 bytes"
+    ):
         lab.measure(f"{source}:shorten", packet=PACKET, time_s=0.05)
 
 
@@ -180,6 +186,23 @@ def test_it_measures_in_the_kernel(source: Path) -> None:
     measured = lab.measure(f"{source}:count", packet=PACKET, engine="kernel", time_s=0.05)
     assert measured.cost.engine == "kernel"
     assert measured.cost.estimate is not None
+
+
+def test_ctrl_c_keeps_what_was_measured(source: Path, tmp_path: Path) -> None:
+    """Behind the first loads: what is stored by then is what the exception has."""
+    path = tmp_path / "s.db"
+    asked = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    asked.start()
+    with pytest.raises(lab.Interrupted) as caught:
+        lab.measure(f"{source}:none", packet=PACKET, time_s=60, store=path, tags=("half",))
+    asked.join()
+    assert caught.value.measured is not None
+    assert caught.value.measured.cost.estimate is not None
+    with Store(path) as store:
+        (summary,) = store.runs()
+    assert summary.run.tags == ("half",)
+    assert not summary.run.complete
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_an_engine_says_why_it_cannot() -> None:

@@ -6,7 +6,8 @@ import ipaddress
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,26 @@ from xdplab.program import MapSpec, ObjectSpec
 
 _BYTES = re.compile(r"hex:((?:[0-9a-f]{2})*)", re.IGNORECASE)
 _MOST_BYTES = 64 << 20
+_INTERFACE = "if:"
+
+_HOLDING = {"prog_array": "program", "array_of_maps": "map", "hash_of_maps": "map"}
+"""Types of maps whose entries are named: what each holds."""
+
+_NEVER = {
+    "xskmap": "it holds AF_XDP sockets, which a program that is measured has none of "
+    "(xdplab xsk-drop measures those)",
+    "ringbuf": "programs write into it",
+    "perf_event_array": "it holds perf events, and the measured programs have none",
+    "queue": "it has no keys",
+    "stack": "it has no keys",
+    "bloom_filter": "it has no keys",
+}
+"""Types of maps that nothing can be put into by key, and why."""
 
 Tables = Mapping[str, Mapping[str, Any]]
+
+Interfaces = Callable[[str], int]
+"""The number of an interface where programs will run. UsageError for one that is not there."""
 
 
 def read_entries(path: Path) -> Tables:
@@ -40,27 +59,76 @@ def read_entries(path: Path) -> Tables:
     return data
 
 
-def entries_of(tables: Tables, spec: ObjectSpec, path: Path | None) -> dict[str, Entries]:
-    """The entries of those maps that the object has. UsageError where one does not fit its map."""
+def placed(
+    tables: Tables, spec: ObjectSpec, path: Path | None, interfaces: Interfaces
+) -> tuple[ObjectSpec, dict[str, Entries]]:
+    """The tables in those maps that the object has: the object with what its maps of programs and
+    of maps hold besides, and the entries of all others.
+
+    UsageError where something does not fit its map.
+    """
     found: dict[str, Entries] = {}
+    maps = dict(spec.maps)
     for name, table in tables.items():
-        if name not in spec.maps:
+        if name not in maps:
             continue
-        of_map = spec.maps[name]
-        if of_map.inner is not None or of_map.values is not None:
+        of_map = maps[name]
+        if of_map.type_name in _HOLDING:
+            maps[name] = _holding(table, of_map, spec, path)
+            continue
+        if of_map.type_name in _NEVER:
             raise UsageError(
-                f"{path}: the map {name} holds maps or programs ({of_map.type_name}), which its "
-                "source puts there; entries can be given to maps of bytes"
+                f"{path}: the map {name} ({of_map.type_name}) takes no entries from a file: "
+                f"{_NEVER[of_map.type_name]}"
             )
+        is_by_interface = of_map.type_name.startswith("devmap")
         found[name] = [
             (
                 _bytes(key, of_map.key_size, f"{path}: a key of {name}"),
-                _bytes(value, of_map.value_size, f"{path}: the value of {name} at {key}"),
+                _bytes(
+                    _numbered(value, interfaces) if is_by_interface else value,
+                    of_map.value_size,
+                    f"{path}: the value of {name} at {key}",
+                ),
             )
             for key, value in table.items()
         ]
         _check_count(found[name], of_map, path)
-    return found
+    return replace(spec, maps=maps), found
+
+
+def _numbered(value: object, interfaces: Interfaces) -> object:
+    if isinstance(value, str) and value.startswith(_INTERFACE):
+        return interfaces(value.removeprefix(_INTERFACE))
+    return value
+
+
+def _holding(
+    table: Mapping[str, Any], of_map: MapSpec, spec: ObjectSpec, path: Path | None
+) -> MapSpec:
+    """A map of programs or of maps with what the table puts there, by the names of the object."""
+    what = _HOLDING[of_map.type_name]
+    known: Mapping[str, object] = spec.programs if what == "program" else spec.maps
+    held = dict(of_map.values or {})
+    for key, value in table.items():
+        if value not in known or value == of_map.name:
+            there = ", ".join(sorted(name for name in known if name != of_map.name)) or "none"
+            raise UsageError(
+                f"{path}: the value of {of_map.name} at {key} is {value!r}; a {of_map.type_name} "
+                f"holds each {what} by its name in this object. There are: {there}"
+            )
+        raw = _bytes(key, of_map.key_size, f"{path}: a key of {of_map.name}")
+        slot = int.from_bytes(raw, "little")
+        if of_map.type_name != "hash_of_maps" and slot >= of_map.max_entries:
+            raise UsageError(
+                f"{path}: {of_map.name} has no slot {key}; it has 0 to {of_map.max_entries - 1}"
+            )
+        held[slot] = value
+    if len(held) > of_map.max_entries:
+        raise UsageError(
+            f"{path} has {len(held)} entries for {of_map.name}, which holds {of_map.max_entries}"
+        )
+    return replace(of_map, values=held)
 
 
 def _check_count(entries: Entries, of_map: MapSpec, path: Path | None) -> None:

@@ -8,6 +8,7 @@ is enough is the conductor, experiment.py.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from enum import Enum
 from types import TracebackType
@@ -186,6 +187,15 @@ class Repeating(Protocol):
     def repeated(self, key: str) -> Outcome:
         """What a program did last, after as many runs on one buffer as a timed call makes of the
         packet method: one that changes its packet finds what the run before left."""
+
+
+@runtime_checkable
+class Surrounded(Protocol):
+    """An engine whose programs have interfaces of its own around them."""
+
+    def surroundings(self) -> AbstractContextManager[Mapping[str, int]]:
+        """The calling thread where programs will be measured, or where it looks just like there:
+        the numbers of the interfaces, by name. NotPossibleError where there can be none."""
 
 
 class Engine(Protocol):

@@ -11,20 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 
 from xdplab.engines.base import Method, Outcome, Session, Subject
 from xdplab.engines.kernel import KernelSession
 from xdplab.engines.live_route import FramesRoute, Route, TopologyRoute
 from xdplab.engines.live_timer import LiveTimer, wait_for
-from xdplab.engines.live_ways import DATAPATH, LIVE_FRAMES, PACKETS, WAYS
+from xdplab.engines.live_ways import DATAPATH, DEVICE, LIVE_FRAMES, PACKETS, WAYS
 from xdplab.engines.pinning import pinned_cpu
 from xdplab.errors import KernelError, MissingFeatureError, NotPossibleError
 from xdplab.kernel.host import mitigations_of_calls
 from xdplab.net.generators.base import Generator, Outlet
 from xdplab.net.generators.programs import FramesGenerator, SkbGenerator
 from xdplab.net.generators.ring import RingGenerator
+from xdplab.net.topology import Topology
 from xdplab.packets.traffic import Captured
 from xdplab.user.clock import core_clock_ghz
 
@@ -44,7 +45,7 @@ class LiveSession:
         self._cpu = cpu
         self._exit = contextlib.ExitStack()
         self._routes: dict[str, Route] = {}
-        self._generators: dict[tuple[str, bytes], Generator] = {}
+        self._generators: dict[tuple[str, int, bytes, bool], Generator] = {}
         self.missing: dict[str, str] = {}
         try:
             self._exit.callback(os.sched_setaffinity, 0, os.sched_getaffinity(0))
@@ -66,7 +67,10 @@ class LiveSession:
                 route = TopologyRoute(
                     subject,
                     WAYS[way],
-                    lambda outlet, frame: self._generator(kind, outlet, frame),
+                    # Programs of which nothing is known may change any byte of a packet.
+                    lambda outlet, frame: self._generator(
+                        kind, outlet, frame, restores=subject.action is None
+                    ),
                     self._cpu,
                     self._chosen.get("napi") == "threaded",
                 )
@@ -82,13 +86,15 @@ class LiveSession:
             # The first call of each may show that it cannot have its CPU to itself.
             self.timer(subject.key)()
 
-    def _generator(self, kind: str, outlet: Outlet, frame: bytes) -> Generator:
+    def _generator(self, kind: str, outlet: Outlet, frame: bytes, restores: bool) -> Generator:
         """Generators of XDP and skbs send wherever their thread is: topologies, whose interfaces
         are numbered alike, share them. A ring belongs to its interface."""
-        traffic = Captured((frame,))
+        # A packet comes back as the last receiver left it: of two equal ones each is written anew,
+        # of a single one no more than a header.
+        traffic = Captured((frame, frame) if restores else (frame,))
         if kind == "ring":
             return self._exit.enter_context(RingGenerator(outlet, traffic))
-        key = kind, outlet.ifindex.to_bytes(4, "little") + frame
+        key = kind, outlet.ifindex, frame, restores
         made = self._generators.get(key)
         if made is None:
             if kind == "skb":
@@ -169,6 +175,17 @@ class LiveEngine:
     def cpu(self) -> int | None:
         """The CPU that generators, NAPI and programs share."""
         return pinned_cpu()
+
+    @contextlib.contextmanager
+    def surroundings(self) -> Iterator[Mapping[str, int]]:
+        """See engines.base.Surrounded: at the device under test. All topologies' interfaces are
+        numbered alike."""
+        with Topology() as topology, topology.inside(DEVICE) as device:
+            yield {
+                name: port.ifindex
+                for name, port in topology.ports.items()
+                if port.namespace == device.namespace
+            }
 
     def open(self, subjects: Sequence[Subject], method: Method) -> Session:
         """Build every subject's way and send a packet down it; what does not get through is

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from xdplab.engines.base import Subject
-from xdplab.engines.live_ways import DEVICE, OBJECT, Way
+from xdplab.engines.live_ways import DEVICE, OBJECT, OUT, Way
 from xdplab.errors import KernelError
 from xdplab.kernel import bpf
 from xdplab.kernel.libbpf import LoadedObject
+from xdplab.kernel.maps import fill
 from xdplab.kernel.namespace import LOOPBACK_IFINDEX, NetworkNamespace
 from xdplab.kernel.testrun import TestRun
 from xdplab.net import ethtool
@@ -40,6 +41,9 @@ _SOCKET_TURN = _SOCKET_RING // 2
 and they fill half a ring, of which a receiver takes all at once."""
 
 _SOCKET_PATIENCE_S = 20e-3
+
+_VERDICTS = ("rx_xdp_drops", "rx_xdp_tx", "rx_xdp_redirect", "rx_drops")
+"""veth's counters of packets that a program, or the driver behind it, did not hand on."""
 
 _LOSSES = {
     "tx_dropped": "peer's ring full behind",
@@ -200,23 +204,28 @@ class TopologyRoute:
             raise
 
     def _attach(self, subject: Subject, way: Way, target_cpu: int) -> None:
+        self._end_action = ""
         self._device: _Memory | None = None
         self._sink: _Memory | None = None
         self._xsk: Xsk | None = None
         self._tally = Tally()
         mode: Mode = "generic" if subject.datapath.get("mode") == "generic" else "native"
-        if subject.object.name == OBJECT:
-            loaded = self._hops(subject.program, way, target_cpu)
-            self._device = loaded.memory_of("device_packets")
+        is_ours = subject.object.name == OBJECT
+        if is_ours or way.programs:
+            loaded = self._hops(subject.program if is_ours else None, way, target_cpu)
             ends_elsewhere = way.programs or way.behind
-            self._sink = loaded.memory_of("sink_packets") if ends_elsewhere else self._device
+            if ends_elsewhere:
+                self._sink = loaded.memory_of("sink_packets")
             for interface, program in way.programs.items():
                 self._topology.attach(interface, loaded.prog_fd(program))
+        if is_ours:
+            self._device = loaded.memory_of("device_packets")
+            self._sink = self._sink or self._device
             if way.behind == "socket":
                 self._open_socket(loaded)
         else:
-            loaded = LoadedObject(subject.bpf_object, (subject.program,))
-            self._exit.callback(loaded.close)
+            loaded = self._theirs(subject)
+            self._end_action = way.path.hops[-1].action
             with self._topology.inside(DEVICE):
                 self._driver = ethtool.DriverCounters(DEVICE)
         self._placed = _Placed(loaded, subject.program)
@@ -226,14 +235,27 @@ class TopologyRoute:
             # Without a native program nobody polls, and nobody takes live frames.
             self._topology.set_gro(DEVICE, True)
 
-    def _hops(self, program: str, way: Way, target_cpu: int) -> LoadedObject:
+    def _theirs(self, subject: Subject) -> LoadedObject:
+        """A program that does not count, with what it is to find: constants, variables, maps."""
+        spec = subject.bpf_object
+        # A devmap takes the interfaces of the namespace that it is filled in.
+        with self._topology.inside(DEVICE):
+            loaded = LoadedObject(spec, (subject.program,), subject.constants, all_maps=False)
+            self._exit.callback(loaded.close)
+            for name, entries in subject.entries.items():
+                fill(loaded.maps[name], spec.maps[name], entries)
+        for name, value in subject.globals.items():
+            loaded.memory_of(name).raw = spec.globals[name].encode(value)
+        return loaded
+
+    def _hops(self, program: str | None, way: Way, target_cpu: int) -> LoadedObject:
         """The programs of this way, out of one object, whose counters they share."""
-        programs = {program, *way.programs.values()}
+        programs = {*([program] if program else []), *way.programs.values()}
         sizes = {}
         if way.behind == "cpu":
             programs.add(way.in_thread)
             sizes["cpus"] = (8, target_cpu + 1)
-        target = self._topology.ports["v2"].ifindex
+        target = self._topology.ports[OUT].ifindex
         loaded = LoadedObject(
             shipped_object(OBJECT),
             tuple(programs),
@@ -243,7 +265,7 @@ class TopologyRoute:
         self._exit.callback(loaded.close)
         if program == "redirect_map":
             # The map takes an interface of the namespace that it is filled in.
-            with self._topology.inside("v2"):
+            with self._topology.inside(OUT):
                 bpf.map_update(loaded.maps["ports"], bytes(4), struct.pack("=I", target))
         if way.behind == "cpu":
             # struct bpf_cpumap_val: the queue's length, and the program in the CPU's thread.
@@ -270,17 +292,25 @@ class TopologyRoute:
             packets -= turn
 
     def device(self) -> int:
-        return self._count(self._device)
+        if self._device is not None:
+            return int.from_bytes(self._device, "little")
+        return self._counted()["rx_xdp_packets"]
 
     def arrived(self) -> int:
-        return self._tally.packets if self._xsk is not None else self._count(self._sink)
+        if self._xsk is not None:
+            return self._tally.packets
+        if self._sink is not None:
+            return int.from_bytes(self._sink, "little")
+        counters = self._counted()
+        if self._end_action == "XDP_DROP":
+            return counters["rx_xdp_drops"]
+        # What goes on to the stack is in none of the driver's counters of verdicts.
+        return counters["rx_xdp_packets"] - sum(map(counters.__getitem__, _VERDICTS))
 
-    def _count(self, counter: _Memory | None) -> int:
-        if counter is not None:
-            return int.from_bytes(counter, "little")
-        # Somebody else's program does not count; the driver does what it drops.
+    def _counted(self) -> Mapping[str, int]:
+        """Somebody else's program does not count; the driver does."""
         with self._topology.inside(DEVICE):
-            return ethtool.summed(self._driver.read())["rx_xdp_drops"]
+            return ethtool.summed(self._driver.read())
 
     def losses(self) -> Mapping[str, int]:
         now = {

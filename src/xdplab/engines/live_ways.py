@@ -18,6 +18,9 @@ DEVICE = "v0"
 OBJECT = "paths"
 """The shipped object whose programs count: those of the ways' ends, and of most subjects."""
 
+OUT = "v2"
+"""Where the device's redirected packets must go out."""
+
 LIVE_FRAMES = "live-frames"
 """A way without interfaces: the program itself is the test run's, frames go nowhere else."""
 
@@ -43,11 +46,12 @@ def _sent_back(action: str) -> Sequence[Hop]:
 
 
 def _redirected(action: str) -> Sequence[Hop]:
-    return Hop(DEVICE, "XDP_REDIRECT", "v2"), Hop("v3", action)
+    return Hop(DEVICE, "XDP_REDIRECT", OUT), Hop("v3", action)
 
 
 WAYS: Mapping[str, Way] = {
     "drop": Way(Path("drop", "v1", (Hop(DEVICE, "XDP_DROP"),)), DEVICE),
+    "pass": Way(Path("pass", "v1", (Hop(DEVICE, "XDP_PASS"),)), DEVICE),
     "tx-drop": Way(Path("tx-drop", "v1", _sent_back("XDP_DROP")), "v1", {"v1": "sink_drop"}),
     "tx-pass": Way(Path("tx-pass", "v1", _sent_back("XDP_PASS")), "v1", {"v1": "sink_pass"}),
     "redirect-drop": Way(
@@ -71,6 +75,16 @@ WAYS: Mapping[str, Way] = {
     ),
 }
 """Name of a way, a value of the data path's `way`."""
+
+WAY_OF_ACTION = {
+    "XDP_ABORTED": "drop",
+    "XDP_DROP": "drop",
+    "XDP_PASS": "pass",
+    "XDP_TX": "tx-drop",
+    "XDP_REDIRECT": "redirect-drop",
+}
+"""Where packets go by what a program returns. A driver drops, and counts so, what is aborted; a
+redirect must be to OUT."""
 
 PACKETS = {"frames": 8000, "skb": 4000, "ring": 2000}
 """Packets a call by generator: some half a millisecond to two, so that a call's own 10 us are a

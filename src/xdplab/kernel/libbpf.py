@@ -203,6 +203,7 @@ class LoadedObject:
                 self.close()
             if result < 0:
                 raise self._failure(f"loading {', '.join(sorted(wanted))} of {spec.name}", -result)
+            self._put_held()
         except BaseException:
             self.close()
             raise
@@ -257,6 +258,20 @@ class LoadedObject:
             name: int(lib.bpf_map__value_size(handle)) for name, handle in maps.items()
         }
         return result
+
+    def _put_held(self) -> None:
+        """Put programs and maps where the spec has them: libbpf knows of the source's alone."""
+        for name, spec in self.spec.maps.items():
+            if name not in self.maps:
+                continue
+            for slot, held in (spec.values or {}).items():
+                fd = self.maps[held] if held in self.maps else self.prog_fd(held)
+                key = slot.to_bytes(spec.key_size, "little")
+                try:
+                    bpf.map_update(self.maps[name], key, fd.to_bytes(4, "little"))
+                except OSError as error:
+                    tried = f"putting {held} into slot {slot} of {name} ({spec.type_name})"
+                    raise KernelError(tried, error.errno or 0) from None
 
     def _is_xdp(self, name: str) -> bool:
         """Whether the section is an XDP program's by name.

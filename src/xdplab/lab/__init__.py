@@ -7,7 +7,7 @@ with lab.load("filter.bpf.c") as drop:
 """
 
 from xdplab.lab.columns import figures, samples
-from xdplab.lab.measuring import Measured, measure
+from xdplab.lab.measuring import Interrupted, Measured, measure
 from xdplab.lab.running import ENGINES, Entries, Loaded, Packet, Ran, load, why_not
 from xdplab.program.chosen import Chosen, program_of
 
@@ -15,6 +15,7 @@ __all__ = [
     "ENGINES",
     "Chosen",
     "Entries",
+    "Interrupted",
     "Loaded",
     "Measured",
     "Packet",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -279,11 +278,3 @@ def entries_of(chosen: Chosen, maps: Entries) -> dict[str, list[tuple[bytes, byt
         for name, entries in maps.items()
         if name in specs
     }
-
-
-@contextlib.contextmanager
-def loaded(chosen: Chosen, engine: str, maps: Entries) -> Iterator[Loaded]:
-    """The program with those of the entries whose maps it has."""
-    known = {name: entries for name, entries in maps.items() if name in chosen.spec.maps}
-    with load(chosen, engine, maps=known) as one:
-        yield one

@@ -1,28 +1,40 @@
-"""Anybody's own programs as a suite: one alone over the empty program, or several against the
-first, on frames by class.
+"""Anybody's own programs as a suite: one alone over a program that does nothing, or several
+against the first, on frames by class.
 
-Nothing is known of such a program but what a run shows. Each is run once on each frame before it
-is measured: its action names the row's path, and one that does something else when it is run
-again on what it left of its packet is not measured where a timed call would do just that.
+Nothing is known of such a program but what a run shows. Each is run on each frame before it is
+measured: its action names the row's path, and one that does something else when it is run
+again is not measured where a timed call would do just that.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from xdplab.engines.base import Engine, Entries, Method, Outcome, Repeating, Subject, action_name
-from xdplab.errors import UsageError
+from xdplab.engines import live_ways
+from xdplab.engines.base import (
+    Engine,
+    Entries,
+    Method,
+    Outcome,
+    Repeating,
+    Subject,
+    Surrounded,
+    action_name,
+)
+from xdplab.errors import NotPossibleError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Result
-from xdplab.stats import estimates
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
-from xdplab.suites.table import Cell, Column, Figure, Row, Table
+from xdplab.suites import own_tables
+from xdplab.suites.base import BPF_ENGINES, TWIN, Group, Measure, Plan, Suite, Values
+from xdplab.suites.own_tables import ACTION, EMPTY, NAME, OPERATIONS, PACKET, PLAIN, SHARE
 
-NAME = "bench"
-EMPTY = "empty"
+_BATCH = 512
+
+GENERATOR = "frames"
+"""What makes the packets of live paths: of all generators the one that costs least itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,49 +51,136 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class FrameClass:
-    """A frame that stands for others: `share` of the packets are of its class (0 to 1)."""
+    """A frame that stands for others: `share` of a capture's packets (0 to 1) are of its class,
+    None where it stands for itself."""
 
     label: str
     frame: Frame
-    share: float
+    share: float | None = None
 
 
 def own_suite(
-    programs: Sequence[Own], classes: Sequence[FrameClass], operations: int | None
+    programs: Sequence[Own],
+    classes: Sequence[FrameClass],
+    operations: int | None,
+    notes: Sequence[str] = (),
 ) -> Suite:
     """The suite of these programs on these frames.
 
     `operations` is how often one run performs what is asked for, None for a whole packet a run.
+    `notes` are what must be known besides what the plan itself finds out.
     """
 
     def plan(_values: Values, engine: Engine) -> Plan:
-        return _plan(programs, classes, operations, engine)
+        found = own_plan(programs, classes, operations, engine)
+        return replace(found, notes=(*found.notes, *notes))
 
-    def tables(results: Results, notes: Sequence[str]) -> Sequence[Table]:
-        return _tables(programs, classes, operations, results, notes)
-
-    return Suite(NAME, "your own programs", (), plan, tables)
+    return Suite(
+        NAME, "your own programs", (), plan, own_tables.tables, engines=(*BPF_ENGINES, "live")
+    )
 
 
 def classify(program: Own, frames: Sequence[Frame], engine: Engine) -> list[int]:
-    """What the program returns for each frame, maps as they are loaded for each batch of frames."""
+    """What the program returns for each frame, maps as they are loaded for each batch of frames.
+
+    NotPossibleError where the engine cannot run it."""
     found: list[int] = []
     for start in range(0, len(frames), _BATCH):
         batch = frames[start : start + _BATCH]
         subjects = [_subject(program, str(index), frame) for index, frame in enumerate(batch)]
-        with engine.open(subjects, Method.PACKET) as session:
+        with _around(engine), engine.open(subjects, Method.PACKET) as session:
             if session.missing:
-                raise UsageError(
-                    f"{program.name} cannot run: {next(iter(session.missing.values()))}"
-                )
+                reason = next(iter(session.missing.values()))
+                raise NotPossibleError(f"{program.name} cannot run: {reason}")
             found += [session.run(one.key).retval for one in subjects]
     return found
 
 
-_BATCH = 512
+def own_plan(
+    programs: Sequence[Own],
+    classes: Sequence[FrameClass],
+    operations: int | None,
+    engine: Engine,
+) -> Plan:
+    """What is measured of these programs on that engine, after each was run there on each frame.
+
+    Those that cannot be measured on a frame have no measures on it, and a note says why.
+    """
+    is_live = "generator" in engine.datapath
+    subjects: list[Subject] = []
+    measures: list[Measure] = []
+    notes: list[str] = []
+    with _around(engine) as numbers:
+        for one in classes:
+            own = [
+                _subject(p, f"{p.name}/{one.label}", one.frame, operations or 1) for p in programs
+            ]
+            found, said = _looked_at(engine, own, programs)
+            notes += [f"{one.label}: {text}" for text in said]
+            if len({action for action in found if action}) > 1:
+                pairs = zip(programs, found, strict=True)
+                told = ", ".join(f"{program.name} {action}" for program, action in pairs if action)
+                notes.append(f"{one.label}: the programs do not return the same: {told}.")
+            baselines = {
+                action: _plain(one, action, numbers) if is_live else _empty(one)
+                for action in found
+                if action
+            }
+            if is_live:
+                own = [
+                    _on_its_way(subject, action) if action else subject
+                    for subject, action in zip(own, found, strict=True)
+                ]
+            wanted = _of_class(programs, own, found, baselines, _parameters(one, operations))
+            subjects += wanted[0]
+            measures += wanted[1]
+    if is_live:
+        notes.append(
+            "A packet's whole way: made as a live frame, over a veth pair, through the program, to "
+            "where its action takes it. Each packet is a fresh copy; its destination MAC address "
+            "is the interface's that it goes to."
+        )
+    if operations is not None:
+        notes.append(
+            f"A run performs {operations} operations; figures are of one, the run's own share of "
+            "everything around them included."
+        )
+    method = Method.LIVE if is_live else Method.PACKET
+    return Plan([Group(method, subjects, measures, 1.0)], notes)
 
 
-def _subject(own: Own, key: str, frame: Frame, operations: int = 1, instance: int = 0) -> Subject:
+def _of_class(
+    programs: Sequence[Own],
+    own: Sequence[Subject],
+    actions: Sequence[str | None],
+    baselines: Mapping[str, tuple[str, Subject]],
+    parameters: Mapping[str, int | str],
+) -> tuple[list[Subject], list[Measure]]:
+    """What is measured on one frame: each program with an action over the baseline of that action,
+    and over the first one, which has a twin."""
+    subjects = {subject.key: subject for _, subject in baselines.values()}
+    measures = []
+    for program, subject, action in zip(programs, own, actions, strict=True):
+        if action is None:
+            continue
+        subjects[subject.key] = subject
+        told_of = {**parameters, ACTION: action}
+        name, baseline = baselines[action]
+        if subject.datapath:
+            measures.append(Measure(program.name, subject.key, told_of))
+        measures.append(Measure(program.name, subject.key, told_of, name, baseline.key))
+        if program is not programs[0] and actions[0] is not None:
+            measures.append(
+                Measure(program.name, subject.key, told_of, programs[0].name, own[0].key)
+            )
+    if actions[0] is not None:
+        twin = replace(own[0], key=f"{TWIN}/{parameters[PACKET]}", instance=1)
+        subjects[twin.key] = twin
+        measures.append(Measure(TWIN, twin.key, parameters, programs[0].name, own[0].key))
+    return list(subjects.values()), measures
+
+
+def _subject(own: Own, key: str, frame: Frame, operations: int = 1) -> Subject:
     # Objects of the same file name are told apart by the name that is shown.
     return Subject(
         key=key,
@@ -93,7 +192,6 @@ def _subject(own: Own, key: str, frame: Frame, operations: int = 1, instance: in
         globals=own.globals,
         constants=own.constants,
         entries=own.entries,
-        instance=instance,
     )
 
 
@@ -101,181 +199,75 @@ def _loadable(name: str) -> str:
     return "".join(char if char.isalnum() else "_" for char in name)
 
 
-def _plan(
-    programs: Sequence[Own],
-    classes: Sequence[FrameClass],
-    operations: int | None,
-    engine: Engine,
-) -> Plan:
-    empty = Own(EMPTY, shipped_object("adjust_head"), "once_empty")
-    subjects: list[Subject] = []
-    measures: list[Measure] = []
-    notes: list[str] = []
-    count = operations or 1
-    for one in classes:
-        parameters: dict[str, int | str] = {"packet": one.label, "frame_bytes": len(one.frame.data)}
-        baselines = [_subject(empty, f"{EMPTY}/{one.label}", one.frame)]
-        own = [_subject(p, f"{p.name}/{one.label}", one.frame, count) for p in programs]
-        twin = _subject(programs[0], f"{TWIN}/{one.label}", one.frame, count, instance=1)
-        wanted, said = _steady(engine, own, programs)
-        notes += [f"{one.label}: {text}" for text in said]
-        actions = {p.name: action for p, action in zip(programs, wanted, strict=True)}
-        differ = {action for action in actions.values() if action is not None}
-        if len(differ) > 1:
-            told = ", ".join(f"{name} {action}" for name, action in actions.items())
-            notes.append(f"{one.label}: the programs do not return the same: {told}.")
-        subjects += [*baselines, *own, twin]
-        for program, subject, action in zip(programs, own, wanted, strict=True):
-            if action is None:
-                continue
-            told_of = {**parameters, "action": action}
-            measures.append(Measure(program.name, subject.key, told_of, EMPTY, baselines[0].key))
-            if program is not programs[0] and wanted[0] is not None:
-                measures.append(
-                    Measure(program.name, subject.key, told_of, programs[0].name, own[0].key)
-                )
-        if wanted[0] is not None:
-            measures.append(Measure(TWIN, twin.key, parameters, programs[0].name, own[0].key))
-    if engine.name == "user":
-        notes.append(
-            "Every memory access is checked here, as no verifier has seen the programs; that is "
-            "part of the figures."
-        )
+def _parameters(one: FrameClass, operations: int | None) -> dict[str, int | str]:
+    parameters: dict[str, int | str] = {PACKET: one.label, "frame_bytes": len(one.frame.data)}
+    if one.share is not None:
+        parameters[SHARE] = f"{100 * one.share:.3g}"
     if operations is not None:
-        notes.append(
-            f"A run performs {operations} operations; figures are of one, the run's own share of "
-            "everything around them included."
-        )
-    return Plan([Group(Method.PACKET, subjects, measures, 1.0)], notes)
+        parameters[OPERATIONS] = operations
+    return parameters
 
 
-def _steady(
+def _on_its_way(subject: Subject, action: str) -> Subject:
+    way = {"way": live_ways.WAY_OF_ACTION[action], "generator": GENERATOR, "mode": "native"}
+    return replace(subject, datapath=way)
+
+
+def _empty(one: FrameClass) -> tuple[str, Subject]:
+    """What a test run's program is net of, and its name."""
+    empty = Own(EMPTY, shipped_object("adjust_head"), "once_empty")
+    return EMPTY, _subject(empty, f"{EMPTY}/{one.label}", one.frame)
+
+
+def _plain(one: FrameClass, action: str, numbers: Mapping[str, int]) -> tuple[str, Subject]:
+    """What a program on a live path is net of, and its name: one that does no more than return
+    the same action."""
+    kind = "drop" if action == "XDP_ABORTED" else action.removeprefix("XDP_").lower()
+    constants = {"out_ifindex": numbers[live_ways.OUT]}
+    plain = Own(f"{PLAIN}{kind}", shipped_object("plain"), kind, constants)
+    subject = _subject(plain, f"{plain.name}/{one.label}", one.frame)
+    return plain.name, _on_its_way(subject, action)
+
+
+def _around(engine: Engine) -> contextlib.AbstractContextManager[Mapping[str, int]]:
+    """Where programs find the interfaces that they will be measured with, and these."""
+    return engine.surroundings() if isinstance(engine, Surrounded) else contextlib.nullcontext({})
+
+
+def _looked_at(
     engine: Engine, subjects: Sequence[Subject], programs: Sequence[Own]
 ) -> tuple[list[str | None], list[str]]:
     """The action of each subject, None for one that is another program when it is run again."""
     actions: list[str | None] = []
     notes = []
+    is_live = "generator" in engine.datapath
     with engine.open(subjects, Method.PACKET) as session:
         for subject, program in zip(subjects, programs, strict=True):
+            actions.append(None)
             if subject.key in session.missing:
-                actions.append(None)
                 notes.append(f"{program.name} was left out: {session.missing[subject.key]}.")
                 continue
             first = session.run(subject.key)
             # Twice, for what takes turns is the same again after an even number of runs.
             last = session.run(subject.key)
-            if isinstance(session, Repeating) and _is_same(first, last):
+            # On live paths each packet comes as it was sent.
+            if not is_live and isinstance(session, Repeating) and _is_same(first, last):
                 last = session.repeated(subject.key)
             action = action_name(first.retval)
-            if _is_same(first, last):
-                actions.append(action)
-                continue
-            actions.append(None)
-            notes.append(
-                f"{program.name} was left out: it returned {action} with {len(first.data)} bytes "
-                f"at first, and {action_name(last.retval)} with {len(last.data)} when it ran "
-                "again, as it does in a timed call: each run finds the packet, and the maps, as "
-                "the one before left them. Have it put back what it changes, or measure a version "
-                "that does not."
-            )
+            if not _is_same(first, last):
+                notes.append(
+                    f"{program.name} was left out: it returned {action} with {len(first.data)} "
+                    f"bytes at first, and {action_name(last.retval)} with {len(last.data)} when it "
+                    "ran again, as it does in a timed call: each run finds the packet, and the "
+                    "maps, as the one before left them. Have it put back what it changes, or "
+                    "measure a version that does not."
+                )
+            elif is_live and action not in live_ways.WAY_OF_ACTION:
+                notes.append(f"{program.name} was left out: it returned {action}, which is none.")
+            else:
+                actions[-1] = action
     return actions, notes
 
 
 def _is_same(first: Outcome, last: Outcome) -> bool:
     return (first.retval, len(first.data)) == (last.retval, len(last.data))
-
-
-def _tables(
-    programs: Sequence[Own],
-    classes: Sequence[FrameClass],
-    operations: int | None,
-    results: Results,
-    notes: Sequence[str],
-) -> Sequence[Table]:
-    shares = {one.label: one.share for one in classes}
-    unit = "ns" if operations is None else "ns/op"
-    first = programs[0].name
-    columns = [Column("program"), Column("packets"), Column("share", "%"), Column("action")]
-    columns.append(Column("over the empty program", unit))
-    if len(programs) > 1:
-        columns.append(Column(f"over {first}", unit))
-    rows = []
-    for one in classes:
-        begins = True
-        for program in programs:
-            found = _of(results, program, one)
-            cost = _over(found, EMPTY)
-            cells: list[Cell] = [
-                program.name,
-                one.label,
-                f"{100 * shares[one.label]:.1f}",
-                str(found[0].parameters["action"]) if found else None,
-                Figure.of(cost) if cost else None,
-            ]
-            if len(programs) > 1:
-                against = _over(found, first)
-                cells.append(Figure.of(against, signed=True) if against else None)
-            rows.append(Row(cells, note="" if cost else "left out", begins_section=begins))
-            begins = False
-    whole = _whole(programs, classes, results) if len(classes) > 1 else []
-    rows += whole
-    return [
-        Table(
-            "your programs, a packet each" if operations is None else "your programs, an operation",
-            columns,
-            rows,
-            [*_verdicts(programs, results), *notes],
-        )
-    ]
-
-
-def _of(results: Results, program: Own, one: FrameClass) -> list[Result]:
-    return [
-        result
-        for result in results.all()
-        if result.variant == program.name and result.parameters.get("packet") == one.label
-    ]
-
-
-def _over(results: Sequence[Result], baseline: str) -> Result | None:
-    return next((r for r in results if r.baseline == baseline and r.estimate is not None), None)
-
-
-def _whole(programs: Sequence[Own], classes: Sequence[FrameClass], results: Results) -> list[Row]:
-    """Each program over all classes, weighed by their shares; none where a class is missing."""
-    rows: list[Row] = []
-    for program in programs:
-        cells: list[Cell] = [program.name, "all, by share", "100.0", None]
-        for baseline in (EMPTY, programs[0].name)[: min(2, len(programs))]:
-            parts = []
-            for one in classes:
-                found = _over(_of(results, program, one), baseline)
-                if found is not None and found.estimate is not None:
-                    parts.append(estimates.scaled(found.estimate, one.share))
-            cell = None
-            if len(parts) == len(classes):
-                whole = parts[0]
-                for part in parts[1:]:
-                    whole = estimates.total(whole, part)
-                cell = Figure(whole, signed=baseline != EMPTY)
-            cells.append(cell)
-        rows.append(Row(cells, begins_section=not rows))
-    return rows
-
-
-def _verdicts(programs: Sequence[Own], results: Results) -> list[str]:
-    found = []
-    for result in results.all():
-        if result.variant == TWIN or result.baseline != programs[0].name:
-            continue
-        if result.estimate is None:
-            continue
-        size = abs(result.estimate.point)
-        where = f"{result.variant} on {result.parameters['packet']}"
-        if result.verdict == "resolved":
-            word = "slower" if result.estimate.point > 0 else "faster"
-            found.append(f"{where}: {size:.2f} ns {word} than {result.baseline}.")
-        else:
-            known = "" if result.resolution is None else f" of {result.resolution:.2f} ns"
-            found.append(f"{where}: no difference from {result.baseline} beyond the noise{known}.")
-    return found

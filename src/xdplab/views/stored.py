@@ -98,6 +98,7 @@ def document_parts(document: Document) -> Iterator[Part]:
     # Here, since the list of runs should not wait for every suite and engine.
     from xdplab.before_after.tables import tables as guest_tables
     from xdplab.counting import tables_of
+    from xdplab.suites import own_tables
     from xdplab.suites.base import CHOSEN_PREFIX, Results, find_suites, first_column
 
     suites = find_suites()
@@ -117,6 +118,8 @@ def document_parts(document: Document) -> Iterator[Part]:
         elif name in suites:
             tables = suites[name].tables(Results(results), notes)
             drawn = suites[name].pictures
+        elif name == own_tables.NAME and own_tables.are_whole(results):
+            tables = own_tables.tables(Results(results), notes)
         elif any(result.metric == "insns" for result in results):
             where = ""
             tables = tables_of(results, [warning.message for warning in document.warnings])
