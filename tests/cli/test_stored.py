@@ -73,7 +73,7 @@ def test_a_run_is_kept_as_its_document_and_shown_as_it_was(store: Path, tmp_path
     assert called.returncode == 0, called.stderr
     written = json.loads(target.read_text())
     assert (written["run"]["tags"], written["run"]["note"]) == (["before"], "at first")
-    assert f"xdplab: kept as {written['run']['id']}: " in called.stderr
+    assert f"xdplab: kept as {written['run']['id']}; next: xdplab show last" in called.stderr
     assert json.loads(done("export", "before")) == written
     shown = done("show")
     assert shown == f"run {written['run']['id']} (before): at first\n\n{called.stdout}"

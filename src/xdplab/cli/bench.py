@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.arguments import FilePath, Seconds
 from xdplab.cli.frames import Given, frames_options
 from xdplab.cli.given_programs import given_programs
@@ -36,7 +37,9 @@ _CHECKED = (
 
 
 @click.command()
-@click.argument("programs", metavar="OBJ[:PROG] ...", nargs=-1, required=True)
+@click.argument(
+    "programs", metavar="OBJ[:PROG] ...", nargs=-1, required=True, shell_complete=completion.files
+)
 @frames_options(
     "A row for each action that the first program returns, measured on one packet of it.",
     "a row for each. Without frames: ipv4:64.",

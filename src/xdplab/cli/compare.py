@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.keeping import store_option
 from xdplab.comparison import (
@@ -50,7 +51,7 @@ class _Limit(click.ParamType):  # type: ignore[type-arg] # generic in newer rele
 
 
 @click.command()
-@click.argument("run", metavar="A B [...]", nargs=-1, required=True)
+@click.argument("run", metavar="A B [...]", nargs=-1, required=True, shell_complete=completion.runs)
 @click.option(
     "--across",
     is_flag=True,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdplab import __version__
+from xdplab.cli import completion
 from xdplab.cli.frames import Frames, Given, frames_options
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
@@ -34,7 +35,7 @@ _PROGRESS_S = 5.0
 
 
 @click.command()
-@click.argument("program", metavar="OBJ[:PROG]")
+@click.argument("program", metavar="OBJ[:PROG]", shell_complete=completion.files)
 @frames_options("Each is counted.", "may be given several times. Without frames: ipv4:64.")
 @compile_options
 @click.option("--json", "json_target", metavar="FILE|-", help="Write the result document.")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.keeping import store_option
 from xdplab.views.exports import benchmark_action, figures_csv, pyperf, samples_csv
@@ -15,7 +16,9 @@ _FORMATS = ("json", "csv", "samples-csv", "pyperf", "benchmark-action")
 
 
 @click.command()
-@click.argument("run", metavar="RUN|FILE|-", nargs=-1, required=True)
+@click.argument(
+    "run", metavar="RUN|FILE|-", nargs=-1, required=True, shell_complete=completion.runs
+)
 @click.option(
     "--format",
     "text_format",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.keeping import store_option
 from xdplab.errors import UsageError
@@ -16,7 +17,7 @@ from xdplab.views.stored import heading
 
 
 @click.command("import")
-@click.argument("file", metavar="FILE|-", nargs=-1, required=True)
+@click.argument("file", metavar="FILE|-", nargs=-1, required=True, shell_complete=completion.files)
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="Call the runs so as well.")
 @store_option
 def command(file: tuple[str, ...], tags: tuple[str, ...], store: Path | None) -> None:

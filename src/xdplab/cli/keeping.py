@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -55,7 +56,7 @@ class Keeping:
             if recorder is not None:
                 whole = self.named(document())
                 if recorder.finish(whole):
-                    click.echo(f"xdplab: kept as {whole.run.id}: xdplab show last", err=True)
+                    self._say_kept([whole.run.id])
                 elif recorder.failure is not None:
                     _say(recorder.failure, "not kept, or not all of it")
 
@@ -64,10 +65,33 @@ class Keeping:
         if self.chosen is not None:
             Store(self.chosen, write=True).close()
 
-    def put(self, document: Document) -> None:
-        """Keep what was measured at once."""
-        with self.keep(lambda: document):
-            pass
+    def put(self, before: Document, after: Document | None = None) -> None:
+        """Keep what was measured at once; two that are to be compared are told of together."""
+        made = [self.named(one) for one in (before, after) if one is not None]
+        kept = []
+        for document in made:
+            recorder = self._recorder(document)
+            if recorder is None:
+                continue
+            if recorder.finish(document):
+                kept.append(document.run.id)
+            elif recorder.failure is not None:
+                _say(recorder.failure, "not kept, or not all of it")
+        if kept:
+            self._say_kept(kept)
+
+    def _say_kept(self, kept: Sequence[str]) -> None:
+        """Where the runs are, and what one does with them next."""
+        if len(kept) > 1:
+            words = " ".join(kept)
+            after = (
+                f"xdplab compare {words} (--format commit for a patch's message), "
+                f"xdplab report {words} (a page)"
+            )
+        else:
+            after = "xdplab show last, xdplab report last (a page), xdplab compare last~1 last"
+        where = f", each with --store {shlex.quote(str(self.chosen))}" if self.chosen else ""
+        click.echo(f"xdplab: kept as {' and '.join(kept)}; next: {after}{where}", err=True)
 
     def named(self, document: Document) -> Document:
         """The document with the tags and the note that were given; without one it keeps its own."""

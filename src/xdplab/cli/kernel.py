@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from xdplab import __version__
+from xdplab.cli import completion
 from xdplab.cli.arguments import FilePath, Seconds, WholeNumber
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
@@ -33,7 +34,7 @@ def command() -> None:
 
 
 @command.command("run")
-@click.argument("suite", nargs=-1)
+@click.argument("suite", nargs=-1, shell_complete=completion.guest_suites)
 @click.option(
     "--a",
     "before",
@@ -175,8 +176,7 @@ def run_command(
                 written = [one_document.to_json() for one_document in documents]
                 json_document.write_json(written if after else written[0], json_target)
         finally:
-            for one_document in documents:
-                keeping.put(one_document)
+            keeping.put(*documents)
     if not complete:
         click.echo("xdplab: stopped early; whole rounds of boots were kept", err=True)
         return INTERRUPTED_STATUS

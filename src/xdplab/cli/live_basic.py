@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.live import Common, common_options, load_mode_option
 from xdplab.live.choices import OPERATIONS, Access, Operation
 
 
 def _command(name: Literal["drop", "pass", "tx"], default: Operation, text: str) -> click.Command:
     @click.command(name, help=text)
-    @click.argument("interface", metavar="IFACE")
+    @click.argument("interface", metavar="IFACE", shell_complete=completion.interfaces)
     @click.option(
         "-p",
         "--packet-operation",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.arguments import WholeNumber
 from xdplab.cli.live import Common, common_options, load_mode_option
 from xdplab.errors import UsageError
@@ -54,8 +55,8 @@ def _chosen_egress(load_egress: bool, egress: Egress | None) -> Egress | None:
 
 
 @click.command("redirect")
-@click.argument("source", metavar="IFACE")
-@click.argument("to", metavar="OUT")
+@click.argument("source", metavar="IFACE", shell_complete=completion.interfaces)
+@click.argument("to", metavar="OUT", shell_complete=completion.interfaces)
 @load_mode_option
 @_stats_option
 @common_options()
@@ -73,8 +74,8 @@ def redirect(source: str, to: str, access: Access, successes: bool, **common: An
 
 
 @click.command("redirect-map")
-@click.argument("source", metavar="IFACE")
-@click.argument("to", metavar="OUT")
+@click.argument("source", metavar="IFACE", shell_complete=completion.interfaces)
+@click.argument("to", metavar="OUT", shell_complete=completion.interfaces)
 @_egress_options
 @_stats_option
 @common_options()
@@ -94,7 +95,9 @@ def redirect_map(
 
 
 @click.command("redirect-multi")
-@click.argument("names", metavar="IFACE...", nargs=-1, required=True)
+@click.argument(
+    "names", metavar="IFACE...", nargs=-1, required=True, shell_complete=completion.interfaces
+)
 @_egress_options
 @_stats_option
 @common_options()
@@ -118,7 +121,7 @@ def redirect_multi(
 
 
 @click.command("redirect-cpu")
-@click.argument("source", metavar="IFACE")
+@click.argument("source", metavar="IFACE", shell_complete=completion.interfaces)
 @click.option(
     "-c",
     "--cpu",

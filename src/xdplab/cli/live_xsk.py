@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.arguments import WholeNumber
 from xdplab.cli.live import Common, common_options
 from xdplab.live.choices import COPY_MODES, CopyMode
@@ -17,7 +18,7 @@ _RING = 8192
 
 def _command(name: Literal["xsk-drop", "xsk-tx"], text: str) -> click.Command:
     @click.command(name, help=text)
-    @click.argument("interface", metavar="IFACE")
+    @click.argument("interface", metavar="IFACE", shell_complete=completion.interfaces)
     @click.option(
         "-q",
         "--queue",

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from xdplab import __version__
 from xdplab.errors import XdplabError
@@ -42,6 +43,7 @@ _COMMANDS = {
     "export": "write stored runs as JSON, CSV, for pyperf or for a CI dashboard",
     "import": "put result documents into the store",
     "rm": "remove stored runs",
+    "completion": "print what bash, zsh or fish must read to complete words with Tab",
     "doctor": "say what can be measured here, what disturbs it, and what to do",
 }
 """Command -> its line in `xdplab --help`."""
@@ -76,6 +78,15 @@ class _Commands(click.Group):
         module, _, name = _PLACES.get(cmd_name, f"{cmd_name}:command").partition(":")
         command: click.Command = getattr(importlib.import_module(f"xdplab.cli.{module}"), name)
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # click's own would import every command to see which are hidden.
+        found = [
+            CompletionItem(name, help=line)
+            for name, line in _COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return found + click.Command.shell_complete(self, ctx, incomplete)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.compare import sides_meant
 from xdplab.cli.keeping import store_option
@@ -24,7 +25,7 @@ _RUNS_BACK = 30
 
 
 @click.command()
-@click.argument("run", metavar="[RUN|FILE|-]...", nargs=-1)
+@click.argument("run", metavar="[RUN|FILE|-]...", nargs=-1, shell_complete=completion.runs)
 @click.option(
     "-o",
     "--output",

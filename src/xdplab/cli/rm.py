@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import ids_meant
 from xdplab.cli.keeping import store_option
 from xdplab.errors import UsageError
@@ -14,7 +15,7 @@ from xdplab.store.store import Store
 
 
 @click.command()
-@click.argument("run", nargs=-1, required=True)
+@click.argument("run", nargs=-1, required=True, shell_complete=completion.runs)
 @click.option("--all", "every", is_flag=True, help="Where a tag names several runs, all of them.")
 @store_option
 def command(run: tuple[str, ...], every: bool, store: Path | None) -> None:

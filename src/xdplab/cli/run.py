@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.arguments import Seconds, WholeNumbers
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
@@ -19,9 +20,6 @@ from xdplab.suites.base import Suite, choose_suites, find_suites
 from xdplab.user.datapath import DATAPATH, check_choice
 from xdplab.views import json_document
 from xdplab.views.report import FORMATS, Report
-
-if TYPE_CHECKING:
-    pass
 
 _TIME_S = 10.0
 _TIME_LEAST_S = 0.001
@@ -72,7 +70,7 @@ def _times(suite: Suite) -> str:
 
 
 @click.command(epilog=_suite_list())
-@click.argument("suite", nargs=-1)
+@click.argument("suite", nargs=-1, shell_complete=completion.suites)
 @click.option(
     "--time",
     "time_s",

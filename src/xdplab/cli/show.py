@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import documents_meant
 from xdplab.cli.keeping import store_option
 from xdplab.views.report import FORMATS, Report
@@ -13,7 +14,7 @@ from xdplab.views.stored import document_tables, heading
 
 
 @click.command()
-@click.argument("run", metavar="[RUN|FILE|-]", default="last")
+@click.argument("run", metavar="[RUN|FILE|-]", default="last", shell_complete=completion.runs)
 @click.option(
     "--format",
     "text_format",

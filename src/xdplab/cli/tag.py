@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.choosing import ids_meant
 from xdplab.cli.keeping import store_option
 from xdplab.errors import UsageError
@@ -15,7 +16,7 @@ from xdplab.views.stored import heading
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=completion.runs)
 @click.argument("tags", metavar="[TAG]...", nargs=-1)
 @click.option("--remove", multiple=True, metavar="TAG", help="Take this tag away.")
 @click.option("--note", metavar="TEXT", help="Replace the run's note; an empty one removes it.")

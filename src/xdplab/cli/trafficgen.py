@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from xdplab.cli import completion
 from xdplab.cli.arguments import Decimal, FilePath, WholeNumber
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.live import (
@@ -146,7 +147,7 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command()
-@click.argument("interface", metavar="IFACE")
+@click.argument("interface", metavar="IFACE", shell_complete=completion.interfaces)
 @_options
 def command(
     interface: str,
