@@ -37,6 +37,12 @@ _TOLD = (
 """What is worth telling, and moves no figure by itself."""
 
 
+_PRIVILEGED = frozenset({"JIT: harden"})
+"""What only root can read: where one side could not, nothing says that it was another."""
+
+_UNKNOWN = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class Unlike:
     """Something of the environments that is not the same: its name, and each side's values.
@@ -54,10 +60,12 @@ def unlike(sides: Sequence[Sequence[Document]]) -> list[Unlike]:
     tables = [[_facts(document) for document in side] for side in sides]
     for name in dict.fromkeys(name for side in tables for facts in side for name in facts):
         values = tuple(
-            tuple(sorted({facts.get(name, "unknown") for facts in side})) for side in tables
+            tuple(sorted({facts.get(name, _UNKNOWN) for facts in side})) for side in tables
         )
-        if len({value for side in values for value in side}) > 1:
-            found.append(Unlike(name, values, name not in dict(_TOLD)))
+        of_all = {value for side in values for value in side}
+        if len(of_all) > 1:
+            is_unread = name in _PRIVILEGED and len(of_all - {_UNKNOWN}) == 1
+            found.append(Unlike(name, values, name not in dict(_TOLD) and not is_unread))
     return found
 
 
@@ -86,7 +94,7 @@ def _facts(document: Document) -> dict[str, str]:
 def _text(value: Any) -> str:
     if isinstance(value, list):
         return "/".join(map(str, value))
-    return "unknown" if value is None else str(value)
+    return _UNKNOWN if value is None else str(value)
 
 
 def _at(environment: Mapping[str, Any], *path: str) -> Any:

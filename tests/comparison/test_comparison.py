@@ -123,6 +123,18 @@ def test_counts_are_exact_whatever_their_files_are_called() -> None:
     assert row.verdict == RESOLVED
 
 
+def test_what_only_root_can_read_is_no_difference_where_it_was_not_read() -> None:
+    read, unread = (
+        replace(document(), environment={"jit": {"enable": 1, "harden": known}})
+        for known in (0, None)
+    )
+    found = compare(side(read), side(unread, name="b"))
+    assert [(one.values, one.decides) for one in found.unlike] == [((("0",), ("unknown",)), False)]
+    assert all(row.verdict != NOT_JUDGED for row in found.rows)
+    hardened = replace(document(), environment={"jit": {"enable": 1, "harden": 2}})
+    assert compare(side(read), side(hardened, name="b")).unlike[0].decides
+
+
 def test_unlike_environments_are_named_and_not_judged_unless_asked() -> None:
     old, new = run(result(ns=3.0)), run(result(ns=4.0))
     new = replace(new, environment={**new.environment, "kernel": {"release": "6.19"}})

@@ -125,15 +125,27 @@ def test_the_remedy_is_what_was_called_by_its_whole_path_with_its_arguments(
         assert capability in remedy
 
 
+@pytest.mark.parametrize("name", ["xdplab", "pytest"])
 def test_called_as_a_module_the_remedy_calls_it_so(
-    refuse: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    refuse: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
 ) -> None:
-    module = tmp_path / "__main__.py"
+    module = tmp_path / name / "__main__.py"
+    module.parent.mkdir()
     module.write_text("")
     monkeypatch.setattr("sys.argv", [str(module), "run", "adjust-head"])
     refuse(errno.EPERM)
     command = _command_of(features.probe("bpf_syscall").remedy)
-    assert command == [sys.executable, "-m", "xdplab", "run", "adjust-head"]
+    assert command == [sys.executable, "-m", name, "run", "adjust-head"]
+
+
+def test_called_by_a_script_the_remedy_calls_that(
+    refuse: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    script = tmp_path / "mine.py"
+    script.write_text("")
+    monkeypatch.setattr("sys.argv", [str(script), "x"])
+    refuse(errno.EPERM)
+    assert _command_of(features.probe("bpf_syscall").remedy) == [sys.executable, str(script), "x"]
 
 
 def test_what_could_not_be_told_is_tried_again(refuse: Callable[[int, str, str], None]) -> None:

@@ -86,9 +86,15 @@ def require_kernel_engine() -> None:
 
 def _as_root() -> str:
     # sudo looks for commands on a PATH of its own: name what was called, wherever it lies.
+    script = Path(sys.argv[0])
     called = shutil.which(sys.argv[0])
-    # Not resolved: a link into an environment's bin is what tells Python where it belongs.
-    command = [str(Path.cwd() / called)] if called else [sys.executable, "-m", "xdplab"]
+    if script.name == "__main__.py":
+        command = [sys.executable, "-m", script.parent.name]
+    elif called:
+        # Not resolved: a link into an environment's bin is what tells Python where it belongs.
+        command = [str(Path.cwd() / called)]
+    else:
+        command = [sys.executable, *([str(script)] if script.is_file() else ["-m", "xdplab"])]
     return (
         "run it as root, who has CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN: "
         f"sudo {shlex.join([*command, *sys.argv[1:]])}"
