@@ -13,7 +13,9 @@ FILTER = "../src/ports.bpf.c"
 
 
 def to_port(port: int, layer: type[Packet] = UDP) -> bytes:
-    packet = Ether() / IP(src="192.0.2.1", dst="192.0.2.2") / layer(dport=port) / bytes(32)
+    # Without addresses scapy asks the network for them, by ARP, and waits for an answer.
+    ether = Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02")
+    packet = ether / IP(src="192.0.2.1", dst="192.0.2.2") / layer(dport=port) / bytes(32)
     return bytes(packet)
 
 
