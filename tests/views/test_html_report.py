@@ -13,7 +13,9 @@ from tests.store.made import document, result, trial
 from xdplab.comparison import Side, compare
 from xdplab.records import WITHIN_NOISE, Document, Estimate, Warning
 from xdplab.store.history import Past
-from xdplab.views.html_report import LARGEST_BYTES, Page, columns_page, comparison_page, run_page
+from xdplab.views.html_building import LARGEST_BYTES, Page
+from xdplab.views.html_comparison import columns_page, comparison_page
+from xdplab.views.html_run import run_page
 
 BAD = '<script>alert(1)</script> & "q" \' \u202eevil\u202c \u05d0\u05d1 \ud800'
 

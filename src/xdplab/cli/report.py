@@ -18,7 +18,7 @@ from xdplab.views.json_document import check_target, write_text
 if TYPE_CHECKING:
     from xdplab.records import Document
     from xdplab.store.history import Past
-    from xdplab.views.html_report import Page
+    from xdplab.views.html_building import Page
 
 _RUNS_BACK = 30
 """How many stored runs a history shows."""
@@ -84,8 +84,6 @@ def command(
 
 
 def _page(words: tuple[str, ...], across: bool, store: Path | None) -> tuple[Page, Document]:
-    from xdplab.views.html_report import columns_page, comparison_page, run_page
-
     if len(words) == 1:
         documents = documents_meant(words[0], store)
         if not documents:
@@ -94,12 +92,16 @@ def _page(words: tuple[str, ...], across: bool, store: Path | None) -> tuple[Pag
         notes = []
         if len(documents) > 1:
             notes.append(f"{words[0]} means {len(documents)} runs; this is the newest of them.")
+        from xdplab.views.html_run import run_page
+
         return run_page(document, _history(document, store), notes), document
     sides = sides_meant(words, store)
     last = sides[-1].documents[-1]
+    from xdplab.comparison import compare
+    from xdplab.views.html_comparison import columns_page, comparison_page
+
     if len(sides) > 2:
         return columns_page(sides), last
-    from xdplab.comparison import compare
 
     comparison = compare(*sides, across=across)
     if not comparison.rows and not any(comparison.only):

@@ -10,7 +10,7 @@ from pathlib import Path
 from xdplab.errors import OutputError, UsageError
 from xdplab.records import Document
 from xdplab.views.charts import standalone
-from xdplab.views.html_report import Plot
+from xdplab.views.html_building import Plot
 from xdplab.views.page import style_sheet
 
 
