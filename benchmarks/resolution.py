@@ -47,9 +47,9 @@ from xdplab.kernel.features import require_kernel_engine
 from xdplab.kernel.libbpf import LoadedObject
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec, compile_object, read_object
-from xdplab.records import Estimate, Result
+from xdplab.records import TWIN, Estimate, Result
 from xdplab.stats import estimates
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite
+from xdplab.suites.base import Group, Measure, Plan, Suite
 from xdplab.suites.table import Column, Figure, Row, Table
 from xdplab.views.terminal import make_console, render
 

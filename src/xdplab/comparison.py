@@ -21,9 +21,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdplab.environments import Unlike, clock_ghz, unlike
-from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, TWIN, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.stats import differences, estimates, rates
-from xdplab.suites.base import TWIN
 
 EQUAL = "equal"
 """The verdict on a count that is the same on both sides."""

@@ -21,9 +21,9 @@ from xdplab.engines.base import Engine, LoadKey, Method, Session, Timer
 from xdplab.engines.pinning import involuntary_switches
 from xdplab.judged import judged
 from xdplab.noticed import noticed
-from xdplab.records import TOO_FEW_LOADS, Result, Trial, Warning
+from xdplab.records import TOO_FEW_LOADS, TWIN, Result, Trial, Warning
 from xdplab.stats import estimates, quads
-from xdplab.suites.base import CHOSEN_PREFIX, TWIN, Group, Measure, Plan, Suite, Values
+from xdplab.suites.base import CHOSEN_PREFIX, Group, Measure, Plan, Suite, Values
 
 _QUADS = {Method.OPERATION: 12, Method.PACKET: 8, Method.LIVE: 3}
 """Quads a trial. More would sharpen a trial; another load tells more than another quad."""

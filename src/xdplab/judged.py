@@ -9,9 +9,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, Estimate, Result
+from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, TWIN, Estimate, Result
 from xdplab.stats import estimates, quads, rates
-from xdplab.suites.base import TWIN
 
 
 def judged(rows: Sequence[Result]) -> list[Result]:

@@ -18,6 +18,9 @@ SCHEMA = 1
 
 Json = dict[str, Any]
 
+TWIN = "aa-twin"
+"""Variant name of a program measured against a second load of itself."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trial:

@@ -24,10 +24,9 @@ from xdplab.comparison import (
     worse_than,
 )
 from xdplab.errors import NotPossibleError, UsageError
-from xdplab.records import RESOLVED, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.records import RESOLVED, TWIN, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.stats import rates
 from xdplab.store.store import Store
-from xdplab.suites.base import TWIN
 from xdplab.views.comparison import commit_text
 
 

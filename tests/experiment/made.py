@@ -13,8 +13,8 @@ from xdplab.experiment import Stop, SuiteOutcome, run_suite
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Result
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite
+from xdplab.records import TWIN, Result
+from xdplab.suites.base import Group, Measure, Plan, Suite
 
 FRAME = Frame(bytes(64))
 

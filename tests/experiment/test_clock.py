@@ -25,8 +25,7 @@ from tests.experiment.made import (
 )
 from xdplab.experiment import Stop
 from xdplab.noticed import noticed
-from xdplab.records import RESOLVED, Estimate, Result, Trial
-from xdplab.suites.base import TWIN
+from xdplab.records import RESOLVED, TWIN, Estimate, Result, Trial
 
 _CYCLES = {"empty": 4000, "a": 17_100, "b": 3100, TWIN: 17_100, "whole": 160}
 """Of a call: a thousand operations each, but for `whole`, which is one packet."""

@@ -27,12 +27,13 @@ from xdplab.records import (
     NOT_SUPPORTED,
     RESOLVED,
     TOO_FEW_LOADS,
+    TWIN,
     WITHIN_NOISE,
     Estimate,
     Result,
     Trial,
 )
-from xdplab.suites.base import TWIN, Measure
+from xdplab.suites.base import Measure
 
 
 def _cost(variant: str, point: float, baseline: str = "empty", verdict: str = RESOLVED) -> Result:

@@ -25,8 +25,8 @@ from xdplab.engines.base import Method
 from xdplab.engines.scripted import Script
 from xdplab.errors import KernelError
 from xdplab.experiment import Stop
-from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
-from xdplab.suites.base import TWIN, Group, Measure
+from xdplab.records import NOT_SUPPORTED, RESOLVED, TOO_FEW_LOADS, TWIN, WITHIN_NOISE, Estimate
+from xdplab.suites.base import Group, Measure
 
 # Empty loop 1 ns a turn, a 2.5 over it, b 0.25 below it; calls are of 1000 operations.
 _COSTS_NS = {"empty": 1000, "a": 3500, "b": 750, TWIN: 3500}

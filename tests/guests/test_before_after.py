@@ -20,8 +20,7 @@ from xdplab.guests.console import GuestError, GuestReport, RowReport, read_conso
 from xdplab.guests.qemu import Machine
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Document, Result, RunInfo
-from xdplab.suites.base import TWIN
+from xdplab.records import TWIN, Document, Result, RunInfo
 from xdplab.suites.table import Figure, Published, Table
 
 INFO = RunInfo("id", "2026-01-01T00:00:00+00:00", 1.0, ("xdplab",), "0")

@@ -20,11 +20,10 @@ import pytest
 from tests.store.made import document, result, row, trial
 from xdplab.errors import StoreError
 from xdplab.judged import judged
-from xdplab.records import RESOLVED, Document, Result
+from xdplab.records import RESOLVED, TWIN, Document, Result
 from xdplab.store import recorder as recorder_module
 from xdplab.store.recorder import Recorder
 from xdplab.store.store import Store
-from xdplab.suites.base import TWIN
 
 GROUP = [row("a"), row("b", size_bytes=6), row(TWIN)]
 NANOSECONDS = {0: 3000, 1: 5000, 2: 1}

@@ -11,9 +11,9 @@ from xdplab.engines.base import Method
 from xdplab.errors import UsageError
 from xdplab.experiment import Stop, run_suite
 from xdplab.program.shipped import shipped_object
-from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS
+from xdplab.records import NOT_SUPPORTED, TOO_FEW_LOADS, TWIN
 from xdplab.suites.adjust_head import CLEARS, PUBLISHED_NS, SIZES, SUITE
-from xdplab.suites.base import TWIN, Group, Plan, Results
+from xdplab.suites.base import Group, Plan, Results
 from xdplab.suites.table import Figure
 from xdplab.views.text import markdown, org
 

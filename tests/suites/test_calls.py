@@ -8,7 +8,8 @@ from tests.suites.measured import Measured, engine, measure, shown
 from xdplab.engines.base import Method
 from xdplab.program.shipped import shipped_object
 from xdplab.program.uses import uses
-from xdplab.suites.base import TWIN, Plan
+from xdplab.records import TWIN
+from xdplab.suites.base import Plan
 from xdplab.suites.calls import FILLED, NETWORK, SUITE
 from xdplab.suites.picture import Bars
 from xdplab.suites.prices import (

@@ -13,7 +13,8 @@ from xdplab.engines.base import XDP_DROP, XDP_TX, Method
 from xdplab.errors import FrameError
 from xdplab.packets.frame import ETHERNET_BYTES, PACKETS
 from xdplab.program.shipped import shipped_object
-from xdplab.suites.base import TWIN, Group, Results
+from xdplab.records import TWIN
+from xdplab.suites.base import Group, Results
 from xdplab.suites.packet_access import DPA, FRAME_SIZES, NO_TOUCH, OUT_OF_REACH, ROWS, SUITE
 from xdplab.suites.table import Figure
 from xdplab.views.format import cell_texts

@@ -16,7 +16,8 @@ from xdplab.errors import UsageError
 from xdplab.native.code import why_not
 from xdplab.program import ObjectSpec
 from xdplab.program.native import NativeSpec
-from xdplab.suites.base import TWIN, Group
+from xdplab.records import TWIN
+from xdplab.suites.base import Group
 from xdplab.suites.traits import (
     DEL,
     GET_LAST,

@@ -11,9 +11,9 @@ from tests.suites.measured import Measured, defaults, engine, measure, shown
 from xdplab.engines.base import Method
 from xdplab.engines.live_ways import DATAPATH, WAYS
 from xdplab.program.shipped import shipped_object
-from xdplab.records import NOT_SUPPORTED
+from xdplab.records import NOT_SUPPORTED, TWIN
 from xdplab.suites import veth_ledger
-from xdplab.suites.base import TWIN, Results
+from xdplab.suites.base import Results
 from xdplab.suites.table import Figure, Row, Table
 from xdplab.suites.veth import SUITE
 from xdplab.suites.veth_model import PUBLISHED_PPS

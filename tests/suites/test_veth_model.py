@@ -12,8 +12,7 @@ from tests.suites.measured import defaults, engine, measure, shown
 from xdplab.engines.base import Method
 from xdplab.engines.user import UserEngine
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Estimate
-from xdplab.suites.base import TWIN
+from xdplab.records import TWIN, Estimate
 from xdplab.suites.table import Figure, Published
 from xdplab.suites.veth import SUITE
 from xdplab.suites.veth_model import (

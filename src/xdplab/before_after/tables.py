@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from xdplab.before_after.results import is_told, is_whole_run, moved
 from xdplab.engines.base import Method
-from xdplab.records import Document, Estimate, Result, Warning
-from xdplab.suites.base import TWIN, find_suites
+from xdplab.records import TWIN, Document, Estimate, Result, Warning
+from xdplab.suites.base import find_suites
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 
 _Name = tuple[str, tuple[tuple[str, int | str], ...]]

@@ -20,7 +20,7 @@ from xdplab.cli.sampling import sampled
 from xdplab.engines.base import Engine, Surrounded
 from xdplab.errors import NotPossibleError, UsageError
 from xdplab.experiment import Stop
-from xdplab.suites.base import TWIN
+from xdplab.records import TWIN
 from xdplab.suites.own import own_suite
 from xdplab.user.options import Mode
 from xdplab.views import json_document

@@ -22,9 +22,8 @@ from xdplab.lab.columns import Columns, figures
 from xdplab.lab.running import Entries, Packet, chosen_of, entries_of, frame_of, why_not
 from xdplab.program.chosen import Chosen
 from xdplab.program.uses import uses
-from xdplab.records import Document, Result
+from xdplab.records import TWIN, Document, Result
 from xdplab.run import Run
-from xdplab.suites.base import TWIN
 from xdplab.suites.own import FrameClass, Own, own_plan, own_suite
 from xdplab.suites.own_tables import EMPTY
 from xdplab.user.options import Mode

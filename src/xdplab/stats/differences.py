@@ -11,12 +11,12 @@ spread is measured (Student's t with Welch's degrees of freedom: Welch, "The gen
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdplab.records import Estimate
+from xdplab.stats import student
 from xdplab.stats.estimates import LEVEL
 
 
@@ -44,7 +44,7 @@ class SideFigure:
         """The side's figure with an interval at 95 %."""
         if not math.isfinite(self.below + self.above):
             return Estimate(self.point, -math.inf, math.inf, LEVEL, self.n)
-        factor = student_quantile(self.freedom)
+        factor = student.quantile(self.freedom, LEVEL)
         return Estimate(
             self.point,
             self.point - factor * math.sqrt(self.below),
@@ -108,8 +108,8 @@ def difference(first: SideFigure, second: SideFigure) -> tuple[Estimate, float]:
     high_freedom = _welch((second.above, second.freedom), (first.below, first.freedom))
     estimate = Estimate(
         point,
-        point - student_quantile(low_freedom) * math.sqrt(below),
-        point + student_quantile(high_freedom) * math.sqrt(above),
+        point - student.quantile(low_freedom, LEVEL) * math.sqrt(below),
+        point + student.quantile(high_freedom, LEVEL) * math.sqrt(above),
         LEVEL,
         count,
     )
@@ -119,9 +119,7 @@ def difference(first: SideFigure, second: SideFigure) -> tuple[Estimate, float]:
         return estimate, 1.0
     if not variance_:
         return estimate, 0.0
-    from scipy import special
-
-    return estimate, float(2 * special.stdtr(freedom, -abs(point) / math.sqrt(variance_)))
+    return estimate, student.two_sided(point / math.sqrt(variance_), freedom)
 
 
 def holm(chances: Sequence[float]) -> list[float]:
@@ -135,20 +133,11 @@ def holm(chances: Sequence[float]) -> list[float]:
     return adjusted
 
 
-@functools.cache
-def student_quantile(freedom: float) -> float:
-    """The 97.5 % quantile of Student's t."""
-    # A third of a second to import: only for who compares.
-    from scipy import special
-
-    return float(special.stdtrit(freedom, 0.5 + LEVEL / 2))
-
-
 def _variance(half_width: float, trials: int) -> float:
     """Of a figure with this half width. Its interval minds how few trials there were
     (estimates.py), so that it is Student's already: to divide by the normal distribution's quantile
     and multiply by Student's would count that twice."""
-    return (half_width / student_quantile(_freedom(trials))) ** 2
+    return (half_width / student.quantile(_freedom(trials), LEVEL)) ** 2
 
 
 def _freedom(trials: int) -> float:

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 LEVEL = 0.95
 MINIMUM_TRIALS = 5
@@ -38,6 +40,9 @@ def estimate(points: Sequence[float], quantum: float, level: float = LEVEL) -> E
     them in the same unit: an interval narrower than the clock's own step is widened to it.
     ValueError without points.
     """
+    # A tenth of a second to import, which who only shows what is known need not wait for.
+    import numpy as np
+
     # Sorted: resampling draws places, and the order of trials must not decide the interval.
     values = np.sort(np.asarray(points, dtype=np.float64))
     if values.size == 0:
@@ -77,6 +82,7 @@ def _order_statistics(values: npt.NDArray[np.float64], level: float) -> tuple[fl
 
 def _bootstrap(values: npt.NDArray[np.float64], level: float) -> tuple[float, float]:
     # Half a second to import, which only who has measured something should wait for.
+    import numpy as np
     from scipy import stats as scipy_stats
 
     interval = scipy_stats.bootstrap(
@@ -101,6 +107,8 @@ def spread(points: Sequence[float]) -> float:
     """
     if len(points) < MINIMUM_TRIALS:
         return math.inf
+    import numpy as np
+
     low, high = np.percentile(points, (25, 75))
     return float(1.57 * (high - low) / math.sqrt(len(points)))
 

@@ -8,12 +8,15 @@ argued by Kalibera and Jones, "Rigorous benchmarking in reasonable time" (ISMM 2
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from xdplab.records import Trial
 
-Floats = npt.NDArray[np.float64]
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Floats = npt.NDArray[np.float64]
 
 
 def quad_differences(baseline_ns: npt.ArrayLike, variant_ns: npt.ArrayLike) -> Floats:
@@ -21,6 +24,9 @@ def quad_differences(baseline_ns: npt.ArrayLike, variant_ns: npt.ArrayLike) -> F
 
     Both arguments have shape (2 * quads,) in the order of Trial. ValueError where they have not.
     """
+    # A tenth of a second to import: only for who has something to compute.
+    import numpy as np
+
     baseline = np.asarray(baseline_ns, dtype=np.float64)
     variant = np.asarray(variant_ns, dtype=np.float64)
     if baseline.shape != variant.shape or baseline.ndim != 1 or baseline.size % 2:
@@ -31,6 +37,8 @@ def quad_differences(baseline_ns: npt.ArrayLike, variant_ns: npt.ArrayLike) -> F
 
 def trial_point(trial: Trial, operations_per_call: int) -> float:
     """One trial's figure in ns per operation: the median of its quads."""
+    import numpy as np
+
     return float(np.median(quad_differences(trial.baseline_ns, trial.variant_ns))) / (
         operations_per_call
     )
@@ -41,4 +49,6 @@ def doubling_ratio(trial: Trial) -> float:
 
     The trial's baseline made the work once, its variant twice.
     """
+    import numpy as np
+
     return float(np.median(trial.variant_ns) / np.median(trial.baseline_ns))

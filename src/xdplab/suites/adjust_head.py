@@ -15,9 +15,8 @@ from xdplab.errors import UsageError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Result
+from xdplab.records import TWIN, Result
 from xdplab.suites.base import (
-    TWIN,
     Group,
     Measure,
     Option,

@@ -23,9 +23,6 @@ CHOSEN_PREFIX = "datapath."
 BPF_ENGINES = ("kernel", "user")
 """Engines that run BPF programs."""
 
-TWIN = "aa-twin"
-"""Variant name of a program measured against a second load of itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class Measure:

@@ -15,10 +15,10 @@ from xdplab.packets.frame import Frame
 from xdplab.program import MapSpec, ObjectSpec
 from xdplab.program.shipped import shipped_object
 from xdplab.program.uses import uses
-from xdplab.records import Result
+from xdplab.records import TWIN, Result
 from xdplab.stats.estimates import ratio
 from xdplab.stats.ranking import LEAST_NS, LEAST_PART, ranked
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
+from xdplab.suites.base import Group, Measure, Plan, Results, Suite, Values
 from xdplab.suites.mitigations import mitigations_note, with_costs
 from xdplab.suites.picture import Picture, bars, has_figures
 from xdplab.suites.prices import (

@@ -14,7 +14,8 @@ from xdplab.engines.native import libc_function, libc_name
 from xdplab.packets.frame import Frame
 from xdplab.program.native import NativeSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Suite, Values
+from xdplab.records import TWIN
+from xdplab.suites.base import Group, Measure, Plan, Suite, Values
 from xdplab.suites.memset_families import (
     CALL,
     FAMILIES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdplab.engines.base import Method
-from xdplab.records import Estimate, Result
+from xdplab.records import TWIN, Estimate, Result
 from xdplab.stats import estimates
 from xdplab.stats.crossings import Comparison, compare
-from xdplab.suites.base import TWIN, Results
+from xdplab.suites.base import Results
 from xdplab.suites.memset_families import (
     CALL,
     FAMILIES,

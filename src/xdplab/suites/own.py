@@ -27,8 +27,9 @@ from xdplab.errors import NotPossibleError
 from xdplab.packets.frame import Frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
+from xdplab.records import TWIN
 from xdplab.suites import own_tables
-from xdplab.suites.base import BPF_ENGINES, TWIN, Group, Measure, Plan, Suite, Values
+from xdplab.suites.base import BPF_ENGINES, Group, Measure, Plan, Suite, Values
 from xdplab.suites.own_tables import ACTION, EMPTY, NAME, OPERATIONS, PACKET, PLAIN, SHARE
 
 _BATCH = 512

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from xdplab.records import RESOLVED, TOO_FEW_LOADS, Result
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, TWIN, Result
 from xdplab.stats import estimates
-from xdplab.suites.base import TWIN, Results
+from xdplab.suites.base import Results
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 
 NAME = "bench"

@@ -15,10 +15,9 @@ from xdplab.engines.base import XDP_DROP, XDP_TX, Engine, Method, Subject
 from xdplab.packets.frame import ETHERNET_BYTES, PACKETS, Frame, headers_bytes, udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Estimate, Result
+from xdplab.records import TWIN, Estimate, Result
 from xdplab.stats import estimates
 from xdplab.suites.base import (
-    TWIN,
     Group,
     Measure,
     Option,

@@ -17,9 +17,9 @@ from xdplab.engines.base import Engine, Method, Subject
 from xdplab.errors import UsageError
 from xdplab.packets.frame import MAXIMUM_METADATA_BYTES, Frame
 from xdplab.program.shipped import shipped_object
-from xdplab.records import Estimate, Result
+from xdplab.records import TWIN, Estimate, Result
 from xdplab.stats import estimates
-from xdplab.suites.base import TWIN, Group, Measure, Option, Plan, Results, Suite, Values
+from xdplab.suites.base import Group, Measure, Option, Plan, Results, Suite, Values
 from xdplab.suites.mitigations import mitigations_note, with_costs
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 from xdplab.suites.traits_native import (

@@ -12,7 +12,8 @@ from xdplab import traits
 from xdplab.engines.base import Method, Subject
 from xdplab.packets.frame import MAXIMUM_METADATA_BYTES, Frame
 from xdplab.program.native import PLAIN, CodeVariant, NativeSpec
-from xdplab.suites.base import TWIN, Group, Measure, Results
+from xdplab.records import TWIN
+from xdplab.suites.base import Group, Measure, Results
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 
 KEY = 32

@@ -15,8 +15,9 @@ from xdplab.engines.base import Engine, Method, Subject
 from xdplab.engines.live_ways import explain, topology
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
+from xdplab.records import TWIN
 from xdplab.suites import veth_ledger, veth_model, veth_tables
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Suite, Values
+from xdplab.suites.base import Group, Measure, Plan, Results, Suite, Values
 from xdplab.suites.picture import Picture, bars, has_figures
 from xdplab.suites.table import Table
 from xdplab.suites.veth_routes import (

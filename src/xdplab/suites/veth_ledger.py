@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from xdplab.engines.base import XDP_DROP, Method, Subject
 from xdplab.packets.frame import udp_frame
 from xdplab.program.shipped import shipped_object
-from xdplab.records import RESOLVED, Result
+from xdplab.records import RESOLVED, TWIN, Result
 from xdplab.stats import estimates
-from xdplab.suites.base import TWIN, Group, Measure, Results
+from xdplab.suites.base import Group, Measure, Results
 from xdplab.suites.packet_access import NO_TOUCH, ROWS, Access
 from xdplab.suites.picture import Bar, BarGroup, Bars
 from xdplab.suites.table import Cell, Column, Figure, Row, Table

@@ -16,8 +16,8 @@ from xdplab.engines.base import XDP_REDIRECT, XDP_TX, Engine, Method, Subject
 from xdplab.packets.frame import udp_frame
 from xdplab.program import ObjectSpec
 from xdplab.program.shipped import shipped_object
-from xdplab.records import RESOLVED, Estimate, Result
-from xdplab.suites.base import TWIN, Group, Measure, Plan, Results, Values
+from xdplab.records import RESOLVED, TWIN, Estimate, Result
+from xdplab.suites.base import Group, Measure, Plan, Results, Values
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 
 SLAB, NAPI_CACHE = "off", "napi-cache"

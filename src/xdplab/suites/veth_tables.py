@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from xdplab.records import RESOLVED, Estimate, Result
+from xdplab.records import RESOLVED, TWIN, Estimate, Result
 from xdplab.stats import estimates
 from xdplab.suites import veth_ledger
-from xdplab.suites.base import TWIN, Results
+from xdplab.suites.base import Results
 from xdplab.suites.table import Cell, Column, Figure, Published, Row, Table
 from xdplab.suites.veth_routes import (
     BOTH_MODES,

@@ -7,9 +7,8 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from xdplab.records import Document, Result
+from xdplab.records import TWIN, Document, Result
 from xdplab.store.history import Past
-from xdplab.suites.base import TWIN
 from xdplab.suites.picture import Curves, Picture
 from xdplab.views.charts import Moment, Track, bar_tracks, curves_svg, history_svg, tracks_svg
 from xdplab.views.environment import lines
