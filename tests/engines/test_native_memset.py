@@ -10,7 +10,8 @@ import pytest
 
 from tests.engines.machine_code import assembly
 from xdplab.engines.base import Method, Subject
-from xdplab.engines.native import NativeEngine, libc_function, libc_name
+from xdplab.engines.c_library import libc_function, libc_name
+from xdplab.engines.native import NativeEngine
 from xdplab.packets.frame import Frame
 from xdplab.program.native import NativeSpec
 from xdplab.suites.memset_families import (

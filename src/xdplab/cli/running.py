@@ -11,7 +11,6 @@ from xdplab.engines.base import Engine
 from xdplab.experiment import Keeper, Stop
 from xdplab.records import Warning
 from xdplab.suites.base import Results, Suite, Values
-from xdplab.views.progress import Progress
 from xdplab.views.report import ENGINE_TITLES, Report
 
 if TYPE_CHECKING:
@@ -35,6 +34,9 @@ class Run(run.Run):
 
     def measure(self, report: Report | None, keeper: Keeper | None) -> None:
         """Measure every suite on every engine, showing tables as soon as they are there."""
+        # Here, as what it draws with is for who measures: --help need not wait for it.
+        from xdplab.views.progress import Progress
+
         for suite, engine, outcome in self.measured(keeper, Progress):
             if report is not None and any(r.estimate for r in outcome.results):
                 tables = suite.tables(Results(outcome.results), outcome.notes)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from xdplab.engines.base import Engine, Method, Subject
-from xdplab.engines.native import libc_function, libc_name
+from xdplab.engines.c_library import libc_function, libc_name
 from xdplab.packets.frame import Frame
 from xdplab.program.native import NativeSpec
 from xdplab.program.shipped import shipped_object

@@ -10,7 +10,6 @@ from dataclasses import replace
 from xdplab.records import Document
 from xdplab.suites.table import Table
 from xdplab.views import environment
-from xdplab.views.terminal import encodable, make_console, render
 from xdplab.views.text import markdown, org
 
 ENGINE_TITLES = {
@@ -56,6 +55,9 @@ class Report:
         if sys.stdout is None:
             # Closed by the caller (>&-): there is nobody to show them to.
             return
+        # Rich is for who has something to show: --help need not wait for it.
+        from xdplab.views.terminal import encodable, make_console
+
         console = make_console()
         lines = environment.lines(document)
         if self._format == "terminal":
@@ -72,6 +74,8 @@ class Report:
         """Write tables alone: for figures that are the same wherever they come from."""
         if sys.stdout is None:
             return
+        from xdplab.views.terminal import make_console, render
+
         console = make_console()
         for table in tables:
             if self._format == "terminal":
@@ -93,4 +97,6 @@ class Report:
 
     @staticmethod
     def _write(text: str) -> None:
+        from xdplab.views.terminal import encodable
+
         sys.stdout.write(encodable(text, sys.stdout.encoding or "utf-8") + "\n")
