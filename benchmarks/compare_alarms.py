@@ -15,6 +15,10 @@ few alarms is what goes unseen: the median half width of the rows' differences, 
 And does it find what is there? Where adjust-head was run, the helper of one run is compared with
 the helper and clearing of another: some 0.25 ns at 20 bytes, 1.3 ns at 200 on one machine.
 
+What differs from run to run beyond what a run's own interval knows is told as well: of each row
+the variance of the runs' points less that of their own errors, as a standard deviation in percent
+of the figure. It is what comparison.ALLOWANCE stands for where a side is one run.
+
 Pairs share runs and are not independent: ten runs make 45 pairs of ten fates. --store FILE keeps
 the runs there and takes in those that are there already with the same tag, so that runs of
 several hours and boots may be judged together.
@@ -35,13 +39,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from xdplab.comparison import Comparison, Side, compare, worse_than
+from xdplab.comparison import Comparison, Side, compare, in_columns, worse_than
 from xdplab.records import RESOLVED, TOO_FEW_LOADS, Document
+from xdplab.stats import student
 from xdplab.store.store import Store
 
 TAG = "alarms"
 MOST_RUNS = 1000
 MOST_NAMED = 5
+LEAST_RUNS = 5
+"""Runs that a variance is taken of, at least."""
+SMALLEST_TIMES = 5
+"""How many times its resolution a figure is, at least, of which a share is taken."""
 EMPTY, PLAIN, CLEARED = "empty", "helper", "helper+memset-constant"
 """Variants of adjust-head: with the operation method both are net of the empty loop."""
 
@@ -143,6 +152,38 @@ def found_again(documents: Sequence[Document]) -> dict[str, tuple[int, int]]:
     return counts
 
 
+def between_runs(documents: Sequence[Document], cycles: bool) -> list[float]:
+    """What each row's points vary by beyond their own errors: variances as shares of the figure's
+    square. Below zero where runs agree better than their intervals say, which chance does."""
+    found = []
+    for result, figures in in_columns([Side(d.run.id, [d]) for d in documents], cycles):
+        known = [one for one in figures if one is not None and math.isfinite(one.half_width)]
+        middle = abs(statistics.median(one.point for one in known)) if known else 0.0
+        # Of a figure near nothing a share says nothing.
+        if len(known) < LEAST_RUNS or middle <= SMALLEST_TIMES * (result.resolution or 0.0):
+            continue
+        own = statistics.fmean(
+            (one.half_width / student.quantile(max(one.n - 1, 1), one.level)) ** 2 for one in known
+        )
+        found.append((statistics.variance(one.point for one in known) - own) / middle**2)
+    return found
+
+
+def show_between_runs(documents: Sequence[Document]) -> None:
+    """A line for ns and one for cycles."""
+    for unit, cycles in (("ns", False), ("cycles", True)):
+        shares = sorted(between_runs(documents, cycles))
+        if not shares:
+            continue
+        parts = [100 * math.sqrt(max(share, 0.0)) for share in shares]
+        together = 100 * math.sqrt(max(statistics.fmean(shares), 0.0))
+        print(
+            f"between runs, {unit}, standard deviations of {len(parts)} rows in % of the figure: "
+            f"median {statistics.median(parts):.2f}, nine of ten below "
+            f"{parts[math.ceil(0.9 * len(parts)) - 1]:.2f}, all together {together:.2f}"
+        )
+
+
 def _compared(one: Sequence[Document], other: Sequence[Document], cycles: bool) -> Comparison:
     return compare(Side("one", one), Side("other", other), cycles=cycles)
 
@@ -195,6 +236,7 @@ def main() -> None:
         parser.error("two runs at least make a comparison")
     found = tallies(documents)
     show(found)
+    show_between_runs(documents)
     for name, (seen, tried) in found_again(documents).items():
         print(f"clearing, {name}: {seen} of {tried} found")
     if chosen.json:
