@@ -306,8 +306,8 @@ def test_help_waits_for_nothing_heavy(word: str) -> None:
     code = (
         "import sys\nfrom xdplab.cli.main import main\n"
         "try: main([*sys.argv[1:], '--help'])\nexcept SystemExit: pass\n"
-        "print(sorted({name.split('.')[0] for name in sys.modules} & "
-        "{'numpy', 'scipy', 'rich', 'scapy', 'matplotlib', 'llvmlite', 'pyroute2'}), file=sys.stderr)"
+        "print(sorted({name.split('.')[0] for name in sys.modules} & {'numpy', 'scipy', 'rich', "
+        "'scapy', 'matplotlib', 'llvmlite', 'pyroute2'}), file=sys.stderr)"
     )
     result = subprocess.run(
         [sys.executable, "-c", code, *word.split()], capture_output=True, text=True, check=True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from xdplab.records import RESOLVED, TWIN, Estimate, Result
@@ -88,7 +89,7 @@ def _figures(result: Result, gross: Result | None) -> tuple[Cell, Cell, Cell, Ce
             times = _times(result.estimate, gross.estimate)
     return (
         Figure(whole, digits=1) if whole else None,
-        Figure(_millions_per_second(whole), bare=True) if whole and whole.low > 0 else None,
+        Figure(_millions_per_second(whole), bare=True) if whole and _has_rate(whole) else None,
         over,
         Figure(times) if times else None,
     )
@@ -102,7 +103,15 @@ def _times(over: Estimate, gross: Estimate) -> Estimate | None:
     return Estimate(1 + part.point, 1 + part.low, 1 + part.high, part.level, part.n)
 
 
+def _has_rate(per_packet_ns: Estimate) -> bool:
+    # With too few loads there is a rate, if none with an interval.
+    return per_packet_ns.low > 0 or (per_packet_ns.point > 0 and math.isinf(per_packet_ns.low))
+
+
 def _millions_per_second(per_packet_ns: Estimate) -> Estimate:
+    if math.isinf(per_packet_ns.low):
+        point, level = 1e3 / per_packet_ns.point, per_packet_ns.level
+        return Estimate(point, -math.inf, math.inf, level, per_packet_ns.n)
     return Estimate(
         1e3 / per_packet_ns.point,
         1e3 / per_packet_ns.high,

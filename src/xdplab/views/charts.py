@@ -190,11 +190,14 @@ class _Scale:
         return f"{self.at(value):.2f}%"
 
     def ticks(self) -> list[float]:
-        """Round numbers, some five of them."""
+        """Round numbers, three to ten of them: fewer would leave the scale to be guessed."""
         rough = (self.high - self.low) / 4
         power = 10.0 ** math.floor(math.log10(rough))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-        first, last = math.ceil(self.low / step), math.floor(self.high / step)
+        steps = [factor * power for factor in (10, 5, 2, 1) if factor * power < rough * 2.5]
+        for step in (*steps, power / 2, power / 5):
+            first, last = math.ceil(self.low / step), math.floor(self.high / step)
+            if last - first >= 2:
+                break
         return [number * step for number in range(first, min(last, first + 9) + 1)]
 
 
