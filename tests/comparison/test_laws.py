@@ -21,6 +21,7 @@ from xdplab.views.comparison import (
     comparison_csv,
     comparison_json,
     comparison_tables,
+    row_digits,
 )
 from xdplab.views.json_document import dumps
 from xdplab.views.layout import arrange
@@ -151,3 +152,25 @@ def test_whatever_documents_hold_a_comparison_can_be_written_in_every_format(
         assert comparison_csv(comparison)
         assert in_columns([Side("a", one)], cycles) is not None
         worse_than(comparison, 0, "%")
+
+
+@given(
+    st.text(st.characters(codec="utf-8"), max_size=200),
+    st.dictionaries(st.text(max_size=40), st.text(max_size=90), max_size=3),
+    st.floats(0, 1e40),
+    st.floats(0, 1e40),
+)
+def test_a_patchs_message_fits_and_no_figure_in_it_is_cut(
+    variant: str, parameters: dict[str, str], old: float, new: float
+) -> None:
+    def side(ns: float) -> Document:
+        one = replace(row(variant, ns), parameters=parameters)
+        return document(results=[one])
+
+    comparison = between(side(old), side(new))
+    text = commit_text(comparison)
+    assert max(map(len, text.splitlines()), default=0) <= COMMIT_COLUMNS
+    for one in comparison.rows:
+        digits = row_digits(one)
+        for figure in (one.before.point, one.after.point):
+            assert f"{figure:.{digits}f}" in text

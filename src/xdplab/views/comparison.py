@@ -252,13 +252,20 @@ def _commit_lines(row: Difference) -> list[str]:
     percent = "" if row.percent is None else f" ({row.percent.point:+.1f} %)"
     mark = _MARKS.get(row.verdict)
     text = mark or f"{change}{percent}"
-    figures = f"{row.before.point:>10.{digits}f}{row.after.point:>10.{digits}f}{text:>17}"
+    sides = [f"{one.point:.{digits}f}" for one in (row.before, row.after)]
+    figures = f"{sides[0]:>10}{sides[1]:>10}{text:>17}"
     if len(head) == 1:
         # A long change takes from the name's column before it breaks the line.
         line = f"  {head[0]:<32}{figures}"
         if len(line) <= COMMIT_COLUMNS:
             return [line]
-    return [*(f"  {part}" for part in head), f"  {'':<28}{figures}"[:COMMIT_COLUMNS]]
+    lines = [f"  {part}" for part in head]
+    # What does not fit a line is broken between figures, and never within one that is as long as
+    # any that was measured.
+    if len(figures) <= COMMIT_COLUMNS:
+        return [*lines, f"{figures:>{COMMIT_COLUMNS - 1}}"]
+    told = f"{sides[0]} -> {sides[1]}: {text}"
+    return [*lines, *(f"    {part}" for part in textwrap.wrap(told, COMMIT_COLUMNS - 4))]
 
 
 def _short(result: Result) -> str:
