@@ -78,6 +78,15 @@ def test_two_words_are_compared_and_three_stand_side_by_side(
     assert "figures side by side" in (tmp_path / "three.html").read_text()
 
 
+def test_last_is_called_by_its_id_on_a_page_that_is_read_later(
+    report: Report, tmp_path: Path
+) -> None:
+    assert report("last~1", "last").exit_code == 0
+    text = (tmp_path / "report.html").read_text()
+    assert "20260101T000002-2bcdef (after) against 20260101T000001-1bcdef (before)" in text
+    assert "last~1" not in text
+
+
 def test_plots_are_files_as_well(report: Report, tmp_path: Path) -> None:
     assert report("--plot", "plots").exit_code == 0
     files = sorted((tmp_path / "plots").iterdir())

@@ -166,3 +166,14 @@ def test_a_run_without_intervals_results_or_environment_has_a_report() -> None:
     assert "clang 22" in run_page(compiled, ()).text
     assert "unknown model" not in run_page(compiled, ()).text
     assert "none is named" in run_page(replace(document(), environment={}), ()).text
+
+
+def test_a_plot_taller_than_paper_is_printed_smaller_and_a_small_one_as_it_is() -> None:
+    def printed(rows: int) -> list[str]:
+        page = run_page(document(results=[result(f"v{n}", n) for n in range(1, rows)]), ())
+        found = [plot.svg.get("style") for plot in page.plots]
+        return [style for style in found if style]
+
+    assert not printed(4)
+    assert all(style.startswith("--printed: 0.") for style in printed(60))
+    assert printed(60)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from xdplab.errors import UsageError
 from xdplab.views.json_document import check_target, write_text
 
 if TYPE_CHECKING:
+    from xdplab.comparison import Side
     from xdplab.records import Document
     from xdplab.store.history import Past
     from xdplab.views.html_building import Page
@@ -95,7 +97,7 @@ def _page(words: tuple[str, ...], across: bool, store: Path | None) -> tuple[Pag
         from xdplab.views.html_run import run_page
 
         return run_page(document, _history(document, store), notes), document
-    sides = sides_meant(words, store)
+    sides = [_lasting(side) for side in sides_meant(words, store)]
     last = sides[-1].documents[-1]
     from xdplab.comparison import compare
     from xdplab.views.html_comparison import columns_page, comparison_page
@@ -107,6 +109,14 @@ def _page(words: tuple[str, ...], across: bool, store: Path | None) -> tuple[Pag
     if not comparison.rows and not any(comparison.only):
         raise UsageError(f"{sides[0].name} and {sides[1].name} have no figure at all")
     return comparison_page(comparison), last
+
+
+def _lasting(side: Side) -> Side:
+    """The side by a name that still says something when the page is read elsewhere."""
+    if side.name.partition("~")[0] != "last" or len(side.documents) > 1:
+        return side
+    run = side.documents[0].run
+    return replace(side, name=f"{run.id} ({', '.join(run.tags)})" if run.tags else run.id)
 
 
 def _history(document: Document, store: Path | None) -> list[Sequence[Past]]:

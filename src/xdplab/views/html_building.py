@@ -213,8 +213,9 @@ def how_measured(documents: Sequence[Document]) -> Iterator[ET.Element]:
 
 
 def short_name(result: Result) -> str:
-    # The suite and the engine stand above.
-    return plain(result_name(result).partition(": ")[2])
+    # The suite and the engine stand above, and so does what is counted.
+    name = result_name(result).partition(": ")[2]
+    return plain(name.removesuffix(" insns") if result.metric == "insns" else name)
 
 
 def grouped_by(

@@ -26,6 +26,11 @@ from xdplab.views.format import (
 _LONGEST = 400
 """Characters of a text, beyond which names and notes are cut: no measured figure is as long."""
 
+_PAPER = 800
+"""Pixels of a plot that fit a sheet of paper, A4 or letter, below its title."""
+_SMALLEST_PRINTED = 0.4
+"""Smaller letters cannot be read; what is taller still is cut into pages."""
+
 
 @cache
 def style_sheet() -> str:
@@ -127,6 +132,9 @@ def _rows(
 
 def figure(svg: ET.Element, title: str, notes: Sequence[str] = ()) -> ET.Element:
     """A plot below its title; `notes` explain the numbers in it."""
+    height = float(svg.get("height", "0"))
+    if height > _PAPER:
+        svg.set("style", f"--printed: {max(_PAPER / height, _SMALLEST_PRINTED):.2f}")
     made = element("figure", element("figcaption", title), svg)
     if notes:
         made.append(element("ol", *(element("li", note) for note in notes), class_="marks"))
