@@ -16,12 +16,12 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xdplab.environments import Unlike, clock_ghz, unlike
-from xdplab.records import RESOLVED, TOO_FEW_LOADS, TWIN, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.matching import by_key
+from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.stats import differences, estimates, rates
 
 EQUAL = "equal"
@@ -39,9 +39,6 @@ _LARGEST = 1e50
 """Of anything that was ever measured, in any unit: squares of more would overflow."""
 LINES = "line_insns"
 """The metric of a listing's source lines."""
-
-
-Key = tuple[str, str, str, str, str | None, str, tuple[tuple[str, int | str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +118,7 @@ def compare(before: Side, after: Side, *, across: bool = False, cycles: bool = F
     Without `across`, rows of sides whose environments are unlike get no verdict. With `cycles`
     figures are in cycles of the core's clock, and rows whose clock is not known are left out.
     """
-    here, there = _by_key(before), _by_key(after)
+    here, there = by_key(before.documents), by_key(after.documents)
     differing = unlike([before.documents, after.documents])
     judge = across or not any(one.decides for one in differing)
     common = [key for key in here if key in there]
@@ -147,7 +144,7 @@ def in_columns(
 
     Of a side of several runs it is the median of their points between their extreme ends.
     """
-    found = [_by_key(side) for side in sides]
+    found = [by_key(side.documents) for side in sides]
     keys = {key: results[0] for side in found for key, results in side.items()}
     return [
         (result, [_column(side.get(key), cycles) for side in found])
@@ -180,44 +177,6 @@ def _change_in(comparison: Comparison, row: Difference, unit: str) -> Estimate |
         return row.percent
     cycles = comparison.unit if row.result.metric.endswith("_ns") else ""
     return row.change if unit == (cycles or row.result.metric.rpartition("_")[2]) else None
-
-
-def _by_key(side: Side) -> dict[Key, list[Result]]:
-    """Results with a figure, by what they are of; one for each run of the side at most.
-
-    A/A twins tell what a run can tell apart and are no row of their own.
-    """
-    found: dict[Key, list[Result]] = {}
-    for document in side.documents:
-        of_document: dict[Key, Result] = {}
-        measured = [
-            result
-            for result in document.results
-            if result.estimate is not None and result.variant != TWIN
-        ]
-        # A count's object is named by its file, which before and after a change need not share;
-        # only where a run counted several does the name tell rows apart.
-        nameless = Counter(_key(result, named=False) for result in measured)
-        for result in measured:
-            key = _key(result, named=False)
-            of_document.setdefault(key if nameless[key] == 1 else _key(result, named=True), result)
-        for key, result in of_document.items():
-            found.setdefault(key, []).append(result)
-    return found
-
-
-def _key(result: Result, named: bool) -> Key:
-    parameters = {
-        k: v for k, v in result.parameters.items() if named or (result.suite, k) != _OBJECT
-    }
-    return (
-        result.suite, result.engine, result.method, result.variant, result.baseline, result.metric,
-        # By name alone: values of one name may be a number here and a word there.
-        tuple(sorted(parameters.items(), key=lambda item: item[0])),
-    )  # fmt: skip
-
-
-_OBJECT = ("count", "object")
 
 
 def _row(

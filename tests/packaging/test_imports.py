@@ -24,7 +24,7 @@ ROWS = (
     {"engines", "live"},
     {"guests"},
     {"suites"},
-    {"comparison", "environments", "judged", "noticed", "counting", "before_after"},
+    {"comparison", "environments", "matching", "judged", "noticed", "counting", "before_after"},
     {"experiment", "run"},
     {"store"},
     {"lab"},
