@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -248,6 +250,82 @@ def test_a_damaged_row_is_told_and_the_others_are_read(path: Path) -> None:
         with pytest.raises(StoreError, match="is damaged"):
             store.document(names(2)[0])
         assert store.document(names(2)[1]) == document(names(2)[1])
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE run SET info = '{' WHERE number = 1",
+        "UPDATE run SET info = '[]' WHERE number = 1",
+        "UPDATE run SET info = 'null' WHERE number = 1",
+    ],
+)
+def test_a_damaged_run_is_told_by_whatever_asks_for_it_and_can_be_removed(
+    path: Path, statement: str
+) -> None:
+    first, second = names(2)
+    with Store(path, write=True) as store:
+        for run_id in (first, second):
+            store.add(document(run_id))
+        store.connection.execute(statement)
+        for ask in (
+            store.runs,
+            lambda: store.document(first),
+            lambda: store.rename(first, add=["slow"]),
+        ):
+            with pytest.raises(StoreError, match="xdplab rm removes"):
+                ask()
+        store.remove([first])
+        assert [one.run.id for one in store.runs()] == [second]
+
+
+@pytest.mark.parametrize("body", ["[]", "3", "null", "{"])
+def test_a_damaged_figure_is_told(path: Path, body: str) -> None:
+    with Store(path, write=True) as store:
+        store.add(document(names(1)[0]))
+        store.connection.execute("UPDATE result SET body = ?", (body,))
+        with pytest.raises(StoreError, match="is damaged"):
+            store.document(names(1)[0])
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_on_a_full_disk_runs_are_read_and_who_writes_is_told(path: Path) -> None:
+    with Store(path, write=True) as store:
+        store.add(document(names(1)[0]))
+    # A mount namespace of its own, which ends with the process.
+    script = """
+set -e
+mount -t tmpfs -o size=300k none "$2"
+cp "$1" "$2/store"
+dd if=/dev/zero of="$2/rest" bs=1k 2>/dev/null || true
+exec "$3" -c '
+import sys
+from pathlib import Path
+from xdplab.errors import StoreError
+from xdplab.store.store import Store
+path = Path(sys.argv[1])
+with Store(path) as store:
+    print(len(store.runs()))
+try:
+    with Store(path, write=True) as store:
+        store.rename(store.resolve("last")[0], add=["x"])
+except StoreError as error:
+    print(error)
+' "$2/store"
+"""
+    place = path.parent / "small"
+    place.mkdir()
+    called = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", str(path), str(place), sys.executable],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if "mount:" in called.stderr or "unshare:" in called.stderr:
+        pytest.skip(f"no file system can be mounted here: {called.stderr.strip()}")
+    count, told = called.stdout.splitlines()
+    assert count == "1", called.stderr
+    assert "the disk is full. Make room there" in told
 
 
 def test_somebody_elses_database_is_left_alone(tmp_path: Path) -> None:

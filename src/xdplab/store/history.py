@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from xdplab.environments import unlike
 from xdplab.records import Document, Estimate, RunInfo
 from xdplab.store.rows import column, series
-from xdplab.store.schema import worded
+from xdplab.store.schema import sound, worded
 from xdplab.store.store import Store
 
 
@@ -30,7 +30,7 @@ def history(store: Store, document: Document, runs: int) -> list[Sequence[Past]]
     The document's own run is the last of them, and nothing later is looked at; where the store
     does not have it all are empty. StoreError where the file is not as it should be.
     """
-    with worded(store.path):
+    with worded(store.path), sound(store.path):
         row = store.connection.execute(
             "SELECT number FROM run WHERE id = ?", (column(document.run.id),)
         ).fetchone()
@@ -46,14 +46,14 @@ def history(store: Store, document: Document, runs: int) -> list[Sequence[Past]]
         ]
         seen = {number for rows in found for number, _ in rows}
         told = {number: _told(store, number, document) for number in seen}
-    return [
-        [
-            Past(*told[number][:2], estimate, told[number][2])
-            for number, body in reversed(rows)
-            if (estimate := _estimate(body)) is not None
+        return [
+            [
+                Past(*told[number][:2], estimate, told[number][2])
+                for number, body in reversed(rows)
+                if (estimate := _estimate(body)) is not None
+            ]
+            for rows in found
         ]
-        for rows in found
-    ]
 
 
 def _told(store: Store, number: int, document: Document) -> tuple[str, str, bool]:

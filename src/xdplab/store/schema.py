@@ -11,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shlex
+import shutil
 import sqlite3
 import time
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -128,6 +130,10 @@ def connect(path: Path, write: bool) -> sqlite3.Connection:
         return connection
 
 
+_LEAST_ROOM_BYTES = 64 << 10
+"""What SQLite wants for the index of its log, 32 KiB, and some more."""
+
+
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, patience_ms: int = _PATIENCE_MS) -> Iterator[None]:
     """All of it or nothing; other writers are waited for as long as `patience_ms` says."""
@@ -157,6 +163,18 @@ def worded(path: Path) -> Iterator[None]:
         ) from error
 
 
+@contextlib.contextmanager
+def sound(path: Path) -> Iterator[None]:
+    """What rows hold and cannot have been written by xdplab, as StoreError."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError, zlib.error) as error:
+        raise StoreError(
+            f"the store {path} holds something that xdplab did not write ({error}): it is damaged. "
+            "Nothing was changed; the other runs can still be read, and xdplab rm removes this one"
+        ) from error
+
+
 def is_busy(error: sqlite3.Error) -> bool:
     """Whether somebody else was writing; later it may work."""
     return _code(error) in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -178,7 +196,7 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
             f"{there}) and a new one is made; `sqlite3 {there} .recover` prints what can still be "
             "read"
         )
-    if code == sqlite3.SQLITE_FULL:
+    if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and _is_full(path)):
         return f"has no room: the disk is full. Make room there. {elsewhere}"
     if code in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM}:
         return f"may not be written to ({error}). {elsewhere}"
@@ -189,6 +207,12 @@ def _reason(error: sqlite3.Error, path: Path) -> str:
     if code in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}:
         return "is being written to by another process, and does not become free. Try again"
     return f"failed: {error}. {elsewhere}"
+
+
+def _is_full(path: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(path.parent).free < _LEAST_ROOM_BYTES
+    return False
 
 
 def _opened(path: Path, mode: str) -> sqlite3.Connection:
@@ -210,7 +234,8 @@ def _readable(path: Path) -> sqlite3.Connection:
         connection.close()
         # Readers of a WAL file need its -shm file, which cannot be made here. Without a log
         # beside it there is nobody who writes, and nothing but the file itself to read.
-        if Path(f"{path}-wal").exists():
+        log = Path(f"{path}-wal")
+        if log.exists() and log.stat().st_size:
             raise
         return _opened(path, "ro&immutable=1")
     return connection

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,10 +12,10 @@ from types import TracebackType
 from typing import Self
 
 from xdplab.documents import document_from_json
-from xdplab.errors import StoreError, UsageError
+from xdplab.errors import UsageError
 from xdplab.records import Document, Json, RunInfo
 from xdplab.store.rows import column, insert_result, insert_run, read_samples, set_tags
-from xdplab.store.schema import connect, transaction, worded
+from xdplab.store.schema import connect, sound, transaction, worded
 
 _LAST = re.compile("last(?:~([0-9]{1,9}))?")
 _TAG = re.compile(r"[^\W_][\w.+=/@-]{0,99}")
@@ -192,22 +191,17 @@ class Store:
     @contextmanager
     def _reading(self) -> Iterator[None]:
         """All that is read within is of one moment, whoever writes meanwhile."""
-        with worded(self.path):
+        with worded(self.path), sound(self.path):
             self.connection.execute("BEGIN")
             try:
                 yield
-            except (ValueError, zlib.error) as error:
-                raise StoreError(
-                    f"the store {self.path} holds something that is no JSON ({error}): it is "
-                    "damaged. Nothing was changed; the other runs can still be read"
-                ) from error
             finally:
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        with worded(self.path), transaction(self.connection):
+        with worded(self.path), sound(self.path), transaction(self.connection):
             yield
 
     def _ids(self, statement: str, *arguments: object) -> list[str]:
