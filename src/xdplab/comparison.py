@@ -32,7 +32,7 @@ NOT_JUDGED = "not judged"
 
 ALLOWANCE = 0.01
 """Standard deviation from run to run as a share of a figure, for sides of one run: an assumption.
-Runs of one machine in one state agreed to 0.3 % in cycles, under load to 1 to 3 %, their loads' scatter
+Runs of one machine in one state agreed to 0.3 % in cycles, under load to 1 to 3 %, loads' scatter
 included; where a neighbour comes and goes they differ by half, which no allowance holds
 (benchmarks/compare_alarms.py measures it, docs/compare.md has the figures)."""
 
