@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 
 from xdplab.environments import Unlike, clock_ghz, unlike
 from xdplab.matching import by_key
-from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.records import PARTS, RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.stats import differences, estimates, rates
 
 EQUAL = "equal"
@@ -39,8 +39,6 @@ included; where a neighbour comes and goes they differ by half, which no allowan
 _EXACT_LEVEL = 1.0
 _LARGEST = 1e50
 """Of anything that was ever measured, in any unit: squares of more would overflow."""
-LINES = "line_insns"
-"""The metric of a listing's source lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +122,12 @@ def compare(before: Side, after: Side, *, across: bool = False, cycles: bool = F
     differing = unlike([before.documents, after.documents])
     judge = across or not any(one.decides for one in differing)
     common = [key for key in here if key in there]
-    # Lines of a listing are looked at where they differ; all others would bury those.
+    # Parts of figures are looked at where they differ; all others would bury those.
     rows = [row for key in common if (row := _row(here[key], there[key], (before, after), cycles))]
     shown = [
-        row for row in _judged(rows, judge) if row.result.metric != LINES or row.verdict != EQUAL
+        row
+        for row in _judged(rows, judge)
+        if row.result.metric not in PARTS or row.verdict != EQUAL
     ]
     only = (
         [results[0] for key, results in here.items() if key not in there],
@@ -151,7 +151,7 @@ def in_columns(
     return [
         (result, [_column(side.get(key), cycles) for side in found])
         for key, result in keys.items()
-        if result.metric != LINES
+        if result.metric not in PARTS
     ]
 
 

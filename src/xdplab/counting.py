@@ -16,7 +16,7 @@ from xdplab.engines.base import action_name
 from xdplab.errors import FrameError, XdplabError
 from xdplab.packets.frame import Frame
 from xdplab.program import LineInfo, ObjectSpec
-from xdplab.records import RESOLVED, Estimate, Result
+from xdplab.records import LINE_INSNS, RESOLVED, Estimate, Result
 from xdplab.suites.table import Column, Row, Table
 from xdplab.user.cache import ObjectCache
 from xdplab.user.machine import UserObject
@@ -138,7 +138,7 @@ def results_of(tally: Tally) -> Iterator[Result]:
         yield result("calls", {"object": tally.object, "helper": name}, [number])
     for (file, line), number in sorted(tally.lines.items()):
         yield result(
-            "line_insns",
+            LINE_INSNS,
             {"object": tally.object, "file": file, "line": line},
             [number],
             tally.sources.get((file, line), ""),
@@ -178,7 +178,7 @@ def _listings(results: Sequence[Result]) -> Iterator[Table]:
     lines = [
         (result, result.estimate.point)
         for result in results
-        if result.metric == "line_insns" and result.estimate is not None
+        if result.metric == LINE_INSNS and result.estimate is not None
     ]
     total = sum(number for _, number in lines)
     by_file: dict[str, list[Row]] = {}

@@ -92,6 +92,12 @@ TOO_FEW_LOADS = "too few loads"
 """The verdict where there is no interval yet, or a stop came first: nothing was judged."""
 
 
+LINE_INSNS = "line_insns"
+FUNCTION_INSNS = "function_insns"
+PARTS = frozenset({LINE_INSNS, FUNCTION_INSNS})
+"""Metrics of what another figure is made of, by source line or by function."""
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """One figure of a run.

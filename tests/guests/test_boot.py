@@ -15,9 +15,11 @@ import pytest
 from xdplab.before_after.plan import OwnProgram, Planned, choose, plan
 from xdplab.before_after.results import results_of
 from xdplab.before_after.run import run
+from xdplab.before_after.why import function_results
 from xdplab.counting import count
 from xdplab.engines.base import XDP_DROP, action_name
 from xdplab.errors import NotPossibleError
+from xdplab.guests import profile
 from xdplab.guests.console import GuestError
 from xdplab.guests.debian import fetch
 from xdplab.guests.qemu import PROGRAM, Machine, boot, find_qemu
@@ -73,6 +75,23 @@ def test_two_boots_of_a_real_kernel_say_the_same_to_the_digit(kernel: Path) -> N
     assert counted.actions == {action_name(dropped.retval): 1}
     suite, values = what.suites[0]
     assert any("does not clear" in note for note in what.notes(suite, values, report))
+
+
+def test_a_profiled_boot_finds_the_helper_where_it_is_called(kernel: Path) -> None:
+    """Functions add up to what a run counts, all but what ticks leave."""
+    what = plan([(choose(["adjust-head"])[0], {"sizes": (6,)})], [])
+    found = function_results(kernel, what, Machine(limit_s=LIMIT_S), lambda: False)
+    of_runs = [one for one in found if one.method == "packet" and one.estimate]
+    by_program: dict[str, dict[str, float]] = {}
+    for one in of_runs:
+        assert one.estimate is not None
+        of_program = by_program.setdefault(one.variant, {})
+        of_program[str(one.parameters["function"])] = one.estimate.point
+    assert by_program["helper"]["bpf_xdp_adjust_head"] > 10
+    assert "bpf_xdp_adjust_head" not in by_program["empty"]
+    assert by_program["helper"][profile.BPF] > by_program["empty"][profile.BPF] > 0
+    added = sum(by_program["helper"].values()) - sum(by_program["empty"].values())
+    assert 20 < added < 1000
 
 
 def test_a_boot_that_takes_too_long_is_ended(kernel: Path) -> None:

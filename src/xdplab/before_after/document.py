@@ -32,7 +32,7 @@ def document(
     return Document(
         run=run,
         environment=_environment(kernel, report, machine, qemu_version),
-        results=tuple(results_of(planned, kernel.reports, machine.counts)),
+        results=(*results_of(planned, kernel.reports, machine.counts), *kernel.functions),
         findings=tuple(findings),
     )
 

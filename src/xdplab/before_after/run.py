@@ -10,6 +10,7 @@ from xdplab.before_after.plan import Planned
 from xdplab.before_after.results import check_equal
 from xdplab.guests.console import GuestReport, read_console
 from xdplab.guests.qemu import Machine, boot
+from xdplab.records import Result
 
 COUNTED_BOOTS = 2
 """Boots of each kernel where instructions are counted: the second proves the first."""
@@ -23,11 +24,13 @@ Boot = Callable[[Path, bytes, Machine, Callable[[], bool]], str]
 
 @dataclass(slots=True)
 class KernelRun:
-    """A kernel and what its boots said so far; `label` is A or B."""
+    """A kernel and what its boots said so far; `label` is A or B. `functions` are where its
+    instructions go, if that was asked for (why.py)."""
 
     label: str
     path: Path
     reports: list[GuestReport] = field(default_factory=list)
+    functions: Sequence[Result] = ()
 
 
 def run(

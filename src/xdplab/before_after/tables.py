@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from xdplab.before_after.results import is_told, is_whole_run, moved
+from xdplab.before_after.why_tables import functions_of, why_picture, why_table
 from xdplab.engines.base import Method
-from xdplab.records import TWIN, Document, Estimate, Result, Warning
+from xdplab.records import PARTS, TWIN, Document, Estimate, Result, Warning
 from xdplab.suites.base import find_suites
+from xdplab.suites.picture import Bars
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 
 _Name = tuple[str, tuple[tuple[str, int | str], ...]]
@@ -31,7 +33,45 @@ def tables(before: Document, after: Document | None = None) -> list[Table]:
             if rows:
                 notes = (*_reading(rows), *_told(suite, before, after))
                 found.append(_table(suite, method, rows, by_name, notes))
+    return [*found, *_why(before, after)]
+
+
+def pictures(before: Document, after: Document | None, suite: str) -> list[Bars]:
+    """Which functions pay and which save, as bars; none where the kernels were not profiled."""
+    found = []
+    for method, words in _METHODS.items():
+        labels = _labels(before.results, suite, method)
+        title = f"{suite}, {words}: by function{', B less A' if after else ''}"
+        one = functions_of(before.results, suite, method)
+        other = functions_of(after.results, suite, method) if after else None
+        if one and (picture := why_picture(title, labels, one, other)):
+            found.append(picture)
     return found
+
+
+def _why(before: Document, after: Document | None) -> Iterator[Table]:
+    for suite in dict.fromkeys(result.suite for result in before.results):
+        for method, words in _METHODS.items():
+            one = functions_of(before.results, suite, method)
+            other = functions_of(after.results, suite, method) if after else None
+            if not one or (other is None and method != Method.PACKET.value):
+                continue
+            moves = {}
+            if after is not None:
+                others = {_name(row): row for row in _rows_of(after.results, suite, method)}
+                for row in _rows_of(before.results, suite, method):
+                    there = others.get(_name(row))
+                    difference = moved(row, there) if there else None
+                    if difference is not None:
+                        moves[_name(row)] = difference.point
+            title = f"{suite}, {words}"
+            table = why_table(title, _labels(before.results, suite, method), one, other, moves)
+            if table is not None:
+                yield table
+
+
+def _labels(results: Sequence[Result], suite: str, method: str) -> dict[_Name, str]:
+    return {_name(row): _label(row) for row in _rows_of(results, suite, method)}
 
 
 def _told(suite: str, before: Document, after: Document | None) -> Iterator[str]:
@@ -65,7 +105,11 @@ def _of(results: Sequence[Result], suite: str, method: str) -> list[Result]:
     return [
         result
         for result in results
-        if result.suite == suite and result.method == method and result.variant != TWIN
+        if result.suite == suite
+        and result.method == method
+        and result.variant != TWIN
+        # What figures are made of has tables of its own.
+        and result.metric not in PARTS
     ]
 
 

@@ -24,7 +24,12 @@ from xdplab.views import json_document
 from xdplab.views.report import FORMATS, Report
 
 if TYPE_CHECKING:
-    from xdplab.before_after.plan import OwnProgram
+    from xdplab.before_after.plan import OwnProgram, Planned
+    from xdplab.before_after.run import KernelRun
+    from xdplab.experiment import Stop
+    from xdplab.guests.qemu import Machine
+    from xdplab.views.plot_file import PlotFiles
+    from xdplab.views.progress import Progress
 
 
 @click.group()
@@ -87,7 +92,19 @@ def command() -> None:
     show_default=True,
     help="Longest boot.",
 )
+@click.option(
+    "--why",
+    is_flag=True,
+    help="Boot each kernel once more, profiled: which functions pay for what the patch costs, and "
+    "which save. Needs a C compiler, and takes twice a boot's time.",
+)
 @click.option("--json", "json_target", metavar="FILE|-", help="Write the result documents.")
+@click.option(
+    "--plot",
+    "plot_target",
+    metavar="FILE|FOLDER",
+    help="With --why, draw functions as bars: FILE.svg or FILE.png for one suite, else a FOLDER.",
+)
 @click.option(
     "--format",
     "text_format",
@@ -108,7 +125,9 @@ def run_command(
     cpu: str,
     append: str,
     limit_s: float,
+    why: bool,
     json_target: str | None,
+    plot_target: str | None,
     text_format: str,
     keeping: Keeping,
 ) -> int:
@@ -120,15 +139,18 @@ def run_command(
     ends it and keeps whole rounds of boots.
     """
     from xdplab.before_after.document import document
-    from xdplab.before_after.plan import SUITES, choose, plan
+    from xdplab.before_after.plan import OWN, SUITES, choose, plan
     from xdplab.before_after.run import COUNTED_BOOTS, TIMED_BOOTS, run
     from xdplab.before_after.tables import controls_moved
+    from xdplab.before_after.why import check as check_profiling
     from xdplab.experiment import Stop
     from xdplab.guests.qemu import Machine, can_use_kvm, check_kernel, find_qemu, qemu_version
     from xdplab.views.progress import Progress
 
     if json_target is not None:
         json_document.check_target(json_target)
+    if plot_target is not None and not why:
+        raise UsageError("--plot draws what --why finds: add --why, or leave it out")
     kernels = [before] if after is None else [before, after]
     if frames and not programs:
         raise UsageError("--frame is for programs of your own: give --prog, or leave it out")
@@ -138,14 +160,24 @@ def run_command(
     for kernel in kernels:
         check_kernel(kernel)
     keeping.check()
+    names = [one.name for one in chosen] + ([OWN] if own else [])
+    plots = None
+    if plot_target is not None:
+        from xdplab.views.plot_file import PlotFiles
+
+        plots = PlotFiles(plot_target, names)
     counts = unit == "insns" or (unit is None and not can_use_kvm(before))
     machine = Machine(counts, cpu, append, limit_s)
+    if why:
+        check_profiling(machine)
     planned = plan([(one, {o.name: o.default for o in one.options}) for one in chosen], own)
     started, start = datetime.now(UTC), time.monotonic()
     wanted = boots or (COUNTED_BOOTS if counts else TIMED_BOOTS)
     with Stop().on_signals() as stop, Progress() as progress:
         runs = run(kernels, planned, machine, wanted, lambda: stop.asked, progress)
-    complete = all(len(one.reports) == wanted for one in runs)
+        complete = all(len(one.reports) == wanted for one in runs)
+        if why and complete:
+            complete = _profile(runs, planned, machine, stop, progress)
     if not all(one.reports for one in runs):
         click.echo("xdplab: ended by Ctrl-C before each kernel had booted once", err=True)
         return INTERRUPTED_STATUS
@@ -170,6 +202,8 @@ def run_command(
     try:
         if json_target != "-":
             _show(documents, text_format)
+        if plots is not None:
+            _draw(documents, names, plots)
     finally:
         try:
             if json_target is not None:
@@ -181,6 +215,34 @@ def run_command(
         click.echo("xdplab: stopped early; whole rounds of boots were kept", err=True)
         return INTERRUPTED_STATUS
     return 0
+
+
+def _profile(
+    runs: Sequence[KernelRun], planned: Planned, machine: Machine, stop: Stop, progress: Progress
+) -> bool:
+    """Boot each kernel once more under the profiler; False where Ctrl-C ended that."""
+    from xdplab.before_after.why import function_results
+
+    for number, one in enumerate(runs):
+        progress("profiled boots", number / len(runs))
+        try:
+            one.functions = function_results(one.path, planned, machine, lambda: stop.asked)
+        except KeyboardInterrupt:
+            if not stop.asked:
+                raise
+            return False
+    return True
+
+
+def _draw(documents: Sequence[Document], suites: Sequence[str], plots: PlotFiles) -> None:
+    from xdplab.before_after.tables import pictures
+    from xdplab.views.plot import Panel
+
+    before, *after = documents
+    for suite in suites:
+        drawn = pictures(before, after[0] if after else None, suite)
+        if drawn:
+            plots.write(suite, [Panel(one, "in a guest kernel") for one in drawn], before)
 
 
 @command.command("build")

@@ -23,7 +23,7 @@ every four million instructions; a row's calls together are shorter."""
 REPEAT = 1000
 """Runs of a call by the packet method: what begins and ends a call is then a thousandth."""
 
-_MAP, _BTF, _PROG, _ROW = 1, 2, 3, 4
+_MAP, _BTF, _PROG, _ROW, _SYMBOLS = 1, 2, 3, 4, 5
 _BYTES, _MAPS, _PROGS = 0, 1, 2
 _NONE = 0xFFFFFFFF
 _PROG_ARRAY = 3
@@ -36,7 +36,8 @@ _MAP_RECORD = struct.Struct("<10I16s")
 _PROG_RECORD = struct.Struct("<6I16s")
 _FIXUP = struct.Struct("<4I64s")
 _FUNC = struct.Struct("<II")
-_ROW_RECORD = struct.Struct("<12I")
+_ROW_RECORD = struct.Struct("<14I")
+_WINDOWS_AT = 12 * 4
 _POKE = struct.Struct("<4I")
 
 
@@ -89,9 +90,17 @@ class Bundle:
                 continue
             self._row(place, subject, method, prog, (reports or {}).get(subject.key))
 
-    def encode(self) -> bytes:
-        """The file /bundle of the guest."""
-        return b"".join((*self._records, *self._row_records))
+    def encode(self, windows: int = 0) -> bytes:
+        """The file /bundle of the guest.
+
+        With `windows`, each row is run in so many pairs of windows besides, between markers and of
+        one and two times its repeats, and the guest tells its kernel's functions.
+        """
+        if not windows:
+            return b"".join((*self._records, *self._row_records))
+        at = _RECORD.size + _WINDOWS_AT
+        rows = [row[:at] + _word(windows) + row[at + 4 :] for row in self._row_records]
+        return b"".join((*self._records, *rows, _record(_SYMBOLS, b"")))
 
     def _prog(self, group: str, subject: Subject) -> int:
         key = (group, subject.load_key)
@@ -260,7 +269,7 @@ class Bundle:
                 _ROW,
                 _ROW_RECORD.pack(
                     *(prog, repeat, CALLS, len(data), int(has_ctx), meta_bytes),
-                    *(meta_bytes + linear, len(pokes), *asked, expected),
+                    *(meta_bytes + linear, len(pokes), *asked, expected, 0, 0),
                 )
                 + _padded(data)
                 + b"".join(pokes),

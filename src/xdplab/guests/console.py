@@ -31,18 +31,21 @@ class GuestError(XdplabError):
 class RowReport:
     """What the runner says of one row: `ns` a value a call, empty where it did not do its work.
 
-    `errno` is 0 where test runs went through; `value` what was asked for behind the run.
+    `errno` is 0 where test runs went through; `value` what was asked for behind the run; `windows`
+    how many pairs of windows it was profiled in.
     """
 
     ns: tuple[int, ...]
     retval: int
     errno: int = 0
     value: bytes | None = None
+    windows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class GuestReport:
-    """All that a guest said. `progs` and `maps` have the reasons of those that are not there."""
+    """All that a guest said. `progs` and `maps` have the reasons of those that are not there;
+    `functions` are the kernel's, address and name, where they were asked for."""
 
     release: str
     version: str
@@ -52,6 +55,7 @@ class GuestReport:
     rows: Mapping[int, RowReport] = field(default_factory=dict)
     progs: Mapping[int, str] = field(default_factory=dict)
     maps: Mapping[int, int] = field(default_factory=dict)
+    functions: Sequence[tuple[int, str]] = ()
 
 
 def read_console(text: str, kernel: str) -> GuestReport:
@@ -91,6 +95,14 @@ def read_console(text: str, kernel: str) -> GuestReport:
             rows={int(one["row"]): _row(one) for one in records if "row" in one},
             progs={int(one["prog"]): _why_not(one) for one in records if "prog" in one},
             maps={int(one["map"]): int(one["errno"]) for one in records if "map" in one},
+            functions=[
+                (int(address, 16), name.strip())
+                for one in records
+                if "symbols" in one
+                for address, _, name in (
+                    symbol.partition(" ") for symbol in str(one["text"]).splitlines()
+                )
+            ],
         )
     except (KeyError, TypeError, ValueError) as error:
         raise GuestError(
@@ -130,6 +142,7 @@ def _row(one: Mapping[str, Any]) -> RowReport:
         retval=int(one["retval"]),
         errno=int(one.get("errno", 0)),
         value=None if value is None else bytes.fromhex(value),
+        windows=int(one.get("windows", 0)),
     )
 
 

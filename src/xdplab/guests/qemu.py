@@ -132,8 +132,11 @@ def boot(
     bundle: bytes,
     machine: Machine,
     asked_to_stop: Callable[[], bool] = lambda: False,
+    extra: Sequence[str] = (),
 ) -> str:
     """Boot `kernel` with `bundle` and give all that its console said until it ended itself.
+
+    `extra` are further arguments of QEMU's.
 
     GuestError, with the console's last lines, where it takes longer than the limit or says more
     than MAXIMUM_CONSOLE_BYTES, and where QEMU refuses. KeyboardInterrupt when asked to stop.
@@ -144,7 +147,7 @@ def boot(
         image = Path(scratch, "initramfs.gz")
         image.write_bytes(initramfs(bundle))
         files = ("-kernel", str(kernel.resolve()), "-initrd", str(image))
-        argv = [qemu, *machine.arguments, *files, "-append", machine.command_line]
+        argv = [qemu, *machine.arguments, *extra, *files, "-append", machine.command_line]
         with _started(argv) as process:
             return _console(process, kernel, machine.limit_s, asked_to_stop)
 

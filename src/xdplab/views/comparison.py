@@ -7,9 +7,9 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from xdplab.comparison import ALLOWANCE, EQUAL, LINES, NOT_JUDGED, Comparison, Difference, Side
+from xdplab.comparison import ALLOWANCE, EQUAL, NOT_JUDGED, Comparison, Difference, Side
 from xdplab.environments import Unlike
-from xdplab.records import RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate, Json, Result
+from xdplab.records import PARTS, RESOLVED, TOO_FEW_LOADS, WITHIN_NOISE, Estimate, Json, Result
 from xdplab.suites.table import Cell, Column, Figure, Row, Table
 from xdplab.views.environment import machine_lines
 from xdplab.views.exports import csv_text
@@ -128,8 +128,8 @@ def commit_text(comparison: Comparison) -> str:
         lines += ["", *_wrapped(_REFUSED)]
     group = None
     for row in comparison.rows:
-        if row.result.metric == LINES:
-            # A listing's lines are for who edits the source, not for who reads its history.
+        if row.result.metric in PARTS:
+            # Lines and functions are for who edits the source, not for who reads its history.
             continue
         result = row.result
         title = f"{result.suite} ({result.engine}, {result.method}), {_unit(comparison, row)}:"
@@ -300,7 +300,7 @@ def _notes(comparison: Comparison) -> list[str]:
             "is allowed for it, or what the other side's runs show. Several runs a side measure it."
         )
     for side, lone in zip((comparison.before, comparison.after), comparison.only, strict=True):
-        results = [result for result in lone if result.metric != LINES]
+        results = [result for result in lone if result.metric not in PARTS]
         if results:
             named = "; ".join(result_name(result) for result in results[:_MOST_NAMED])
             more = f" and {len(results) - _MOST_NAMED} more" * (len(results) > _MOST_NAMED)
