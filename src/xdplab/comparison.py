@@ -32,9 +32,8 @@ NOT_JUDGED = "not judged"
 
 ALLOWANCE = 0.01
 """Standard deviation from run to run as a share of a figure, for sides of one run: an assumption.
-Runs of one machine in one state agreed to 0.3 % in cycles, under load to 1 to 3 %, loads' scatter
-included; where a neighbour comes and goes they differ by half, which no allowance holds
-(benchmarks/compare_alarms.py measures it, docs/compare.md has the figures)."""
+What runs of one machine really differed by, and how often that made an alarm, is in docs/compare.md
+(benchmarks/compare_alarms.py measures it): at times far more."""
 
 _EXACT_LEVEL = 1.0
 _LARGEST = 1e50
