@@ -162,11 +162,14 @@ def _column(results: Sequence[Result] | None, cycles: bool) -> Estimate | None:
 
 def worse_than(comparison: Comparison, limit: float, unit: str) -> list[Difference]:
     """Rows that are worse by more than `limit`, and surely so: resolved, and with the near end of
-    the interval beyond it. `unit` is "%" or that of a metric; rows of other units never count."""
+    the interval beyond it. `unit` is "%" or that of a metric; rows of other units never count, and
+    parts of a figure do not: one may pay for what another saves."""
     found = []
     for row in comparison.rows:
         change = _change_in(comparison, row, unit)
         if row.verdict != RESOLVED or not row.is_worse or change is None:
+            continue
+        if row.result.metric in PARTS:
             continue
         if min(abs(change.low), abs(change.high)) > limit:
             found.append(row)
@@ -233,6 +236,8 @@ def _judged(rows: Sequence[Difference], judge: bool) -> list[Difference]:
             same = (row.before.point, row.before.low, row.before.high) == (
                 row.after.point, row.after.low, row.after.high,
             )  # fmt: skip
+            # What is rounded, as a guest's whole runs are, is equal within that.
+            same = same or 0 < abs(row.change.point) <= row.resolution
             found.append(replace(row, verdict=EQUAL if same else RESOLVED))
             continue
         if not math.isfinite(row.change.low):

@@ -351,6 +351,14 @@ def test_more_entries_than_a_map_holds_are_refused() -> None:
         entries_of({"m": {str(key): 0 for key in range(5)}}, _spec(4, 1), Path("maps.toml"))
 
 
+@pytest.mark.parametrize("held", [["by"], {"a": 1}, 3, "nosuch"])
+def test_a_map_of_programs_takes_their_names_alone(held: object) -> None:
+    jumps = MapSpec("jumps", 3, "prog_array", 4, 4, 2)
+    spec = ObjectSpec("o", b"", "GPL", "little", {}, {}, {"jumps": jumps}, {}, {}, {})
+    with pytest.raises(UsageError, match="holds each program by its name in this object"):
+        entries_of({"jumps": {"0": held}}, spec, None)
+
+
 @pytest.mark.parametrize(
     ("name", "text"), [("a.json", "{"), ("a.toml", "= 3"), ("a.json", "[1]"), ("a.toml", "a = 1")]
 )

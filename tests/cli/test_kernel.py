@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from tests.guests.recorded import console
 from xdplab.before_after import run as runs
+from xdplab.before_after import why
 from xdplab.before_after.plan import Planned
 from xdplab.cli.kernel import command
 from xdplab.documents import documents_from_text
@@ -78,6 +79,20 @@ def test_a_patch_has_its_table_its_documents_and_its_place_in_the_store(
     with Store(store) as opened:
         notes = {summary.run.note for summary in opened.runs()}
     assert notes == {f"kernel A: {tmp_path / 'before'}", f"kernel B: {tmp_path / 'after'}"}
+
+
+def test_what_was_counted_is_kept_where_it_cannot_be_profiled(
+    recorded: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise NotPossibleError("this QEMU takes no plugins")
+
+    monkeypatch.setattr(why, "function_results", refuse)
+    store = tmp_path / "runs.sqlite"
+    with pytest.raises(NotPossibleError, match="takes no plugins"):
+        recorded("--a", "before", "--b", "after", "adjust-head", "--why", "--store", str(store))
+    with Store(store) as opened:
+        assert [summary.run.complete for summary in opened.runs()] == [False, False]
 
 
 def test_one_kernel_is_one_document(recorded: Kernel, tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from xdplab.comparison import (
     worse_than,
 )
 from xdplab.errors import NotPossibleError, UsageError
-from xdplab.records import RESOLVED, TWIN, WITHIN_NOISE, Document, Estimate, Result
+from xdplab.records import FUNCTION_INSNS, RESOLVED, TWIN, WITHIN_NOISE, Document, Estimate, Result
 from xdplab.stats import rates
 from xdplab.store.store import Store
 from xdplab.views.comparison import commit_text
@@ -120,6 +120,27 @@ def test_counts_are_exact_whatever_their_files_are_called() -> None:
     assert row.verdict == EQUAL
     (row,) = between([counted(41, low=3)], [counted(41)]).rows
     assert row.verdict == RESOLVED
+
+
+def test_parts_of_a_figure_do_not_gate_and_rounded_counts_are_equal_within_that() -> None:
+    def counted(metric: str, insns: float, **of: str) -> Result:
+        exact = Estimate(insns, insns, insns, 1.0, 2)
+        return replace(result(), parameters=of, metric=metric, estimate=exact, resolution=1.0)
+
+    def kernel(whole: float, pays: float, ticks: float) -> Document:
+        return run(
+            counted("insns", whole),
+            counted(FUNCTION_INSNS, pays, function="pays"),
+            counted(FUNCTION_INSNS, ticks, function="ticks"),
+        )
+
+    found = compare(side(kernel(100, 10, 0.1)), side(kernel(90, 20, 0.4), name="b"))
+    assert [(row.result.parameters.get("function"), row.verdict) for row in found.rows] == [
+        *((None, RESOLVED), ("pays", RESOLVED))
+    ]
+    assert worse_than(found, 0, "%") == worse_than(found, 0, "insns") == []
+    within = compare(side(kernel(100, 1, 1)), side(kernel(101, 1, 1), name="b"))
+    assert [row.verdict for row in within.rows] == [EQUAL]
 
 
 def test_what_only_root_can_read_is_no_difference_where_it_was_not_read() -> None:

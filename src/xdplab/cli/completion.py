@@ -16,15 +16,11 @@ _VARIABLE = "_XDPLAB_COMPLETE"
 
 _MOST_RUNS = 30
 
-_WHERE = {
-    "bash": "~/.bashrc",
-    "zsh": "~/.zshrc",
-    "fish": "~/.config/fish/completions/xdplab.fish",
-}
+_SHELLS = ("bash", "zsh", "fish")
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(tuple(_WHERE)))
+@click.argument("shell", type=click.Choice(_SHELLS))
 def command(shell: str) -> None:
     """Print what SHELL must read to complete xdplab's words with Tab.
 

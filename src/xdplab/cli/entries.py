@@ -17,7 +17,8 @@ from xdplab.program import MapSpec, ObjectSpec
 
 _BYTES = re.compile(r"hex:((?:[0-9a-f]{2})*)", re.IGNORECASE)
 _MOST_BYTES = 64 << 20
-_INTERFACE = "if:"
+INTERFACE = "if:"
+"""What the name of an interface begins with, where its number is meant."""
 
 _HOLDING = {"prog_array": "program", "array_of_maps": "map", "hash_of_maps": "map"}
 """Types of maps whose entries are named: what each holds."""
@@ -98,8 +99,8 @@ def placed(
 
 
 def _numbered(value: object, interfaces: Interfaces) -> object:
-    if isinstance(value, str) and value.startswith(_INTERFACE):
-        return interfaces(value.removeprefix(_INTERFACE))
+    if isinstance(value, str) and value.startswith(INTERFACE):
+        return interfaces(value.removeprefix(INTERFACE))
     return value
 
 
@@ -111,7 +112,7 @@ def _holding(
     known: Mapping[str, object] = spec.programs if what == "program" else spec.maps
     held = dict(of_map.values or {})
     for key, value in table.items():
-        if value not in known or value == of_map.name:
+        if not isinstance(value, str) or value not in known or value == of_map.name:
             there = ", ".join(sorted(name for name in known if name != of_map.name)) or "none"
             raise UsageError(
                 f"{path}: the value of {of_map.name} at {key} is {value!r}; a {of_map.type_name} "

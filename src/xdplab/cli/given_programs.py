@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from xdplab.cli.entries import Interfaces, placed, read_entries
+from xdplab.cli.entries import INTERFACE, Interfaces, placed, read_entries
 from xdplab.errors import UsageError
 from xdplab.program.chosen import Chosen
 from xdplab.program.uses import uses
 from xdplab.suites.own import Own
-
-_INTERFACE = "if:"
 
 
 def given_programs(
@@ -74,8 +72,8 @@ def _setting(text: str, interfaces: Interfaces) -> tuple[str, int | bytes]:
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise UsageError(f"--set {text!r} was given; it must be NAME=VALUE")
-    if value.startswith(_INTERFACE):
-        return name, interfaces(value.removeprefix(_INTERFACE))
+    if value.startswith(INTERFACE):
+        return name, interfaces(value.removeprefix(INTERFACE))
     try:
         if value.startswith("hex:"):
             return name, bytes.fromhex(value.removeprefix("hex:"))

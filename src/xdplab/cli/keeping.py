@@ -54,11 +54,7 @@ class Keeping:
             yield recorder
         finally:
             if recorder is not None:
-                whole = self.named(document())
-                if recorder.finish(whole):
-                    self._say_kept([whole.run.id])
-                elif recorder.failure is not None:
-                    _say(recorder.failure, "not kept, or not all of it")
+                self._say_kept(_finished(recorder, self.named(document())))
 
     def check(self) -> None:
         """StoreError where the chosen store is of no use: to be asked before measuring."""
@@ -67,21 +63,17 @@ class Keeping:
 
     def put(self, before: Document, after: Document | None = None) -> None:
         """Keep what was measured at once; two that are to be compared are told of together."""
-        made = [self.named(one) for one in (before, after) if one is not None]
         kept = []
-        for document in made:
+        for document in (self.named(one) for one in (before, after) if one is not None):
             recorder = self._recorder(document)
-            if recorder is None:
-                continue
-            if recorder.finish(document):
-                kept.append(document.run.id)
-            elif recorder.failure is not None:
-                _say(recorder.failure, "not kept, or not all of it")
-        if kept:
-            self._say_kept(kept)
+            if recorder is not None:
+                kept += _finished(recorder, document)
+        self._say_kept(kept)
 
     def _say_kept(self, kept: Sequence[str]) -> None:
-        """Where the runs are, and what one does with them next."""
+        """Where the runs are, if any, and what one does with them next."""
+        if not kept:
+            return
         if len(kept) > 1:
             words = " ".join(kept)
             after = (
@@ -108,6 +100,15 @@ class Keeping:
                 raise
             _say(error, "not kept, but goes on")
         return None
+
+
+def _finished(recorder: Recorder, document: Document) -> list[str]:
+    """The run's id once it is kept; what kept it from that is said."""
+    if recorder.finish(document):
+        return [document.run.id]
+    if recorder.failure is not None:
+        _say(recorder.failure, "not kept, or not all of it")
+    return []
 
 
 def _say(error: StoreError, what: str) -> None:

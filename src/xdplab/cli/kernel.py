@@ -18,7 +18,7 @@ from xdplab.cli import completion
 from xdplab.cli.arguments import FilePath, Seconds, WholeNumber
 from xdplab.cli.keeping import Keeping, keeping_options
 from xdplab.cli.main import INTERRUPTED_STATUS
-from xdplab.errors import UsageError
+from xdplab.errors import UsageError, XdplabError
 from xdplab.records import Document, RunInfo
 from xdplab.views import json_document
 from xdplab.views.report import FORMATS, Report
@@ -173,11 +173,16 @@ def run_command(
     planned = plan([(one, {o.name: o.default for o in one.options}) for one in chosen], own)
     started, start = datetime.now(UTC), time.monotonic()
     wanted = boots or (COUNTED_BOOTS if counts else TIMED_BOOTS)
+    failure: XdplabError | None = None
     with Stop().on_signals() as stop, Progress() as progress:
         runs = run(kernels, planned, machine, wanted, lambda: stop.asked, progress)
         complete = all(len(one.reports) == wanted for one in runs)
         if why and complete:
-            complete = _profile(runs, planned, machine, stop, progress)
+            try:
+                complete = _profile(runs, planned, machine, stop, progress)
+            except XdplabError as error:
+                # What the ordinary boots counted stands without it.
+                failure, complete = error, False
     if not all(one.reports for one in runs):
         click.echo("xdplab: ended by Ctrl-C before each kernel had booted once", err=True)
         return INTERRUPTED_STATUS
@@ -211,6 +216,8 @@ def run_command(
                 json_document.write_json(written if after else written[0], json_target)
         finally:
             keeping.put(*documents)
+    if failure is not None:
+        raise failure
     if not complete:
         click.echo("xdplab: stopped early; whole rounds of boots were kept", err=True)
         return INTERRUPTED_STATUS

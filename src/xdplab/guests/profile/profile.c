@@ -149,13 +149,9 @@ PUBLIC int qemu_plugin_install(plugin_id id, const struct qemu_info *info, int c
 {
 	counts_by_callback = !qemu_plugin_register_vcpu_insn_exec_inline;
 	copies_bytes = info->version.cur >= COPIES_BYTES;
-	for (int at = 0; at < count; at++) {
+	for (int at = 0; at < count; at++)
 		if (!strncmp(words[at], "out=", 4))
 			out = fopen(words[at] + 4, "w");
-		/* Which is slower, and what newer QEMUs must do. */
-		if (!strcmp(words[at], "callbacks=on"))
-			counts_by_callback = true;
-	}
 	if (!out) {
 		fprintf(stderr, "xdplab's plugin: its output cannot be written\n");
 		return -1;
